@@ -151,7 +151,7 @@ impl DeviceHeader {
         if blocks < BLOCKS_MIN {
             let needed_bytes = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(self.cores);
             return Err(format!(
-                "it has {device_bytes} bytes, but the header, and {BLOCKS_MIN} write blocks for each of {} cores, take {needed_bytes} bytes",
+                "it has {device_bytes} bytes, but needs {needed_bytes} for a header and for {BLOCKS_MIN} write blocks for each of {} cores",
                 self.cores
             ));
         }

@@ -212,7 +212,8 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// With `waits`, transactions that a server refuses for overload are retried from now on instead of failing.
+    /// With `waits`, transactions that are refused because a device is overloaded are retried from now on, and do not
+    /// fail.
     pub fn set_waits(&self, waits: bool) {
         self.waits.store(waits, Ordering::Relaxed);
     }

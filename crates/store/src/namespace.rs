@@ -204,7 +204,7 @@ pub struct Statistics {
     pub write_bytes: Buckets,
 }
 
-/// Statistics of one device. Counts are of write blocks unless noted otherwise.
+/// Statistics of one device. Counts are numbers of write blocks unless noted otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceStatistics {
     /// Bytes of live records.

@@ -219,7 +219,7 @@ impl RecordSpec {
     }
 }
 
-/// Hash of a key, XORed with its stamps so that different keys have different contents.
+/// Hash of a key. Each stamp of the key is XORed with the hash, so that different keys have different contents.
 fn mask(key: u64) -> u64 {
     Random::new(key).next_u64()
 }

@@ -422,7 +422,7 @@ impl Store {
             let deferred_count = self.deferred.len();
             self.dispatch(number, transaction, disk, replies);
             if self.deferred.len() > deferred_count {
-                // Deferred again: back to the front, with its original time.
+                // The write was deferred again. Put it back to the front of the queue, with its original time.
                 if let Some((_, number, transaction)) = self.deferred.pop_back() {
                     self.deferred.push_front((since_ns, number, transaction));
                 }

@@ -12,9 +12,9 @@
 //! statements stay true, so a cold start joins the statements of all seals and marks. Whatever contradicts them is
 //! damage.
 //!
-//! A drive that loses power in the middle of a write may have written any of its sectors. In a block that is used
-//! again, this destroys records of the former use. Therefore the first write to such a block waits until a durable seal
-//! or mark has announced the block: a cold start then ignores the former use.
+//! A drive that loses power in the middle of a write may have written any of the write's sectors. In a block that is
+//! used again, this destroys records of the former use. Therefore the first write to such a block waits until a durable
+//! seal or mark has announced the block: a cold start then ignores the former use.
 //!
 //! A mark holds the state of a volume at rest, and the losses that were accepted. Marks are written in turn to two
 //! slots, which lie in front of the first block. So one mark is always intact.

@@ -176,7 +176,7 @@ pub struct Reply {
     pub version: u64,
 }
 
-/// Replies by the numbers of their transactions.
+/// Replies, each with the number of its transaction.
 pub type Replies = Vec<(u64, Reply)>;
 
 impl Reply {

@@ -162,7 +162,7 @@ impl Verifier {
         };
         let is_earlier = began < object.began;
         match () {
-            // The record has a write that this run never sent.
+            // The record comes from a write that this run never sent.
             () if !is_earlier && (write_number == 0 || write_number > sent) => Some(WrongRecord::Foreign),
             () if is_earlier && acknowledged == 0 => None,
             () if is_earlier => Some(WrongRecord::Old { acknowledged, found: 0 }),

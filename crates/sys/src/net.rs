@@ -42,7 +42,7 @@ impl Waker {
 
     /// Ends the current or the next sleep, from any thread.
     pub fn wake(&self) {
-        // Fails only if 2^64 wake-ups are unread. Then one more adds nothing.
+        // Fails only if 2^64 wake-ups are unread. Then another wake-up adds nothing.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }

@@ -295,7 +295,7 @@ impl<F: Form> Ring<F> {
         let entry =
             opcode::Timeout::new(&raw const *self.timer).flags(TimeoutFlags::ABS).build().user_data(TIMER.into());
         // SAFETY: the kernel reads the time when it takes the entry from the queue. Until the timer completes,
-        // `timer_ns` prevents another write to it; it is freed after the ring is closed.
+        // `timer_ns` prevents another write to the time, which is freed after the ring is closed.
         let is_pushed = unsafe { ring.submission().push(&entry.into()) }.is_ok();
         if is_pushed {
             self.pushed.push(TIMER);

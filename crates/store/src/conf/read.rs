@@ -117,7 +117,7 @@ impl Reader {
         left_out.for_each(|namespace| namespace.replication_factor = copies);
         if self.config.namespaces.is_empty() && self.problems.0.is_empty() {
             let text =
-                "the configuration has no namespace - give namespace NAME { with storage-engine device { and a device"
+                "the configuration has no namespace - add a namespace block, with a storage-engine device block that names a device"
                     .to_owned();
             self.problems.0.push(Problem { line: None, text });
         }

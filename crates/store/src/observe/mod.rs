@@ -85,7 +85,7 @@ pub struct Facts {
     /// Counts of all cores.
     pub counts: Counts,
     /// Latencies of the last ticker interval: a name such as `{test}-read`, and a text with the unit, the transactions
-    /// per second, and the percentages of the transactions that took at least 1, 2, 4 and so on units. The text is
+    /// per second, and the percentages of the transactions that took at least 1, 2, 4 ... 65,536 units. The text is
     /// empty if there was no transaction since the start.
     pub latencies: Vec<(String, String)>,
 }

@@ -34,8 +34,8 @@ fn buckets(values: &[(u64, u64)]) -> Buckets {
     buckets
 }
 
-/// Counts of one of two cores after `seconds`. Clients and defragmentation write 100 blocks per second, and as many are
-/// freed.
+/// Counts of one of two cores after `seconds`. Clients and defragmentation write 100 blocks per second, and 100
+/// blocks per second are freed.
 fn core_after(seconds: u64) -> Counts {
     let device = DeviceStatistics {
         used_bytes: 1_000_000,

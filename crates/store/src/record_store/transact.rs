@@ -321,7 +321,7 @@ impl Store {
         self.statistics.tombstones = self.statistics.tombstones + count_of(new, true) - count_of(old, true);
     }
 
-    /// The next version: greater than all previous ones, and at least the current time, us since 1970.
+    /// The next version: greater than all previous versions, and at least the current time, us since 1970.
     fn next_version(&mut self, now_ns: u64) -> u64 {
         self.version = (self.version + 1).max(self.now_us(now_ns));
         self.version

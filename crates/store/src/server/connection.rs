@@ -34,7 +34,7 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: Arc<TcpStream>,
-    /// Distinguishes the connection from an earlier one with the same number.
+    /// Distinguishes the connection from an earlier connection with the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
     /// For a connection of another node: number of that node's process, and this node's number of mode changes when the
@@ -53,7 +53,7 @@ pub(super) struct Connection {
     pub(super) pinged_ns: u64,
     /// True while a receive operation is in the ring.
     pub(super) is_receiving: bool,
-    /// For a connection to a node: cleared when the link is lost, so that the connecting thread makes a new one.
+    /// For a connection to a node: cleared when the link is lost, so that the connecting thread makes a new link.
     pub(super) link: Option<Arc<AtomicBool>>,
     /// True while the receive operation is being cancelled.
     pub(super) is_cancelling: bool,

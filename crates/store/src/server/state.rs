@@ -258,7 +258,7 @@ impl State {
         }
     }
 
-    /// Number of clients' requests so far, and of failed ones: those that timed out, or whose partition no node could
+    /// Number of clients' requests so far, and number of failures: timeouts, and requests whose partition no node could
     /// serve.
     pub(super) fn requests(&self) -> [u64; 2] {
         let mut sums = [0; 2];

@@ -40,7 +40,7 @@ pub fn body_bytes(header: [u8; HEADER_BYTES], kind: FrameKind) -> Result<usize, 
         Ok((found, bytes)) if found == kind => Ok(bytes),
         Err(Malformed::Length { bytes, .. }) => {
             let (limit, bytes) = (Grouped(REPLY_BYTES_MAX as u64), Grouped(bytes));
-            Err(format!("expected a reply of at most {limit} bytes, found one of {bytes} bytes"))
+            Err(format!("expected a reply of at most {limit} bytes, found a reply of {bytes} bytes"))
         }
         _ => {
             let hex: Vec<_> = header.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -225,7 +225,7 @@ mod tests {
         let begin = "expected a reply that begins with 02 01 (Aerospike's protocol), found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")";
         assert!(error.starts_with(begin), "{error}");
         let error = body_bytes(*b"\x02\x01\x80\0\0\0\0\0", FrameKind::Info).unwrap_err();
-        assert_eq!(error, "expected a reply of at most 16,777,216 bytes, found one of 140,737,488,355,328 bytes");
+        assert_eq!(error, "expected a reply of at most 16,777,216 bytes, found a reply of 140,737,488,355,328 bytes");
     }
 
     #[test]

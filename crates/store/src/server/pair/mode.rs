@@ -179,7 +179,7 @@ impl ModeRecord {
 pub(in crate::server) struct DeviceContents {
     pub(in crate::server) recorded: Option<ModeRecord>,
     pub(in crate::server) devices: DeviceIdentity,
-    /// Bits of the namespaces with two copies of each record. The first of them has the record of the mode.
+    /// Bits of the namespaces with two copies of each record. The first of these namespaces has the record of the mode.
     pub(in crate::server) replicated: u32,
     /// Bits of the namespaces that have records.
     pub(in crate::server) nonempty: u32,

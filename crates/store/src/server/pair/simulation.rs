@@ -128,7 +128,7 @@ struct Story {
     /// Late messages on broken connections: receiver, the receiver's process, and its mode changes when the connection
     /// was greeted.
     ghosts: Vec<(usize, u64, u16, Message)>,
-    /// Mode changes of each node when it was greeted on a link of the other node.
+    /// Number of mode changes of each node when the node was greeted on a link of the other node.
     greeted: [[u16; CORES]; 2],
     /// Answers to the messages on the links.
     answers: [[VecDeque<Message>; CORES]; 2],

@@ -13,8 +13,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
 
-/// Maximum number of names answered per request; the rest is refused in one line. The clients send up to three at once,
-/// asadm one.
+/// Maximum number of names answered per request; the rest is refused in one line. The clients request up to three names
+/// at once, asadm requests one.
 const NAMES_MAX: usize = 256;
 
 /// Names that a request without names asks for.

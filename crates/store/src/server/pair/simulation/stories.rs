@@ -6,7 +6,7 @@
 //! least one node still has. If the operator clears one of two nodes that wait for each other, even such writes may be
 //! lost.
 //!
-//! `PAIR_SEEDS` is the number of stories; `PAIR_SEED` selects a single one.
+//! `PAIR_SEEDS` is the number of stories; `PAIR_SEED` selects a single story.
 
 use super::*;
 
@@ -154,7 +154,8 @@ impl Story {
         self.end_loss(is_safe, "replaced");
     }
 
-    /// Damages a store of a node: it loses the newest versions of records, perhaps also of the record of the mode.
+    /// Damages a store of a node: the store loses the newest versions of records, perhaps also of the record of the
+    /// mode.
     fn damage(&mut self, at: usize) {
         let Some(is_safe) = self.begin_loss(at) else { return };
         let (namespace, core) = (self.below(NAMESPACES), self.below(CORES));
