@@ -48,7 +48,7 @@ impl ValueType {
     }
 }
 
-/// Bits of a stamp with the number of the write.
+/// Number of bits of a stamp that hold the number of the write.
 const NUMBER_BITS: u32 = 24;
 pub(crate) const NUMBER_MAX: u32 = (1 << NUMBER_BITS) - 1;
 

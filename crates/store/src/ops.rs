@@ -1,4 +1,4 @@
-//! Operations on bins, and bins themselves, in the protocol's format, which the whole crate uses.
+//! The protocol's format of operations on bins, and of bins. The whole crate uses this format.
 //!
 //! ```text
 //! u32 size of what follows | u8 operation | u8 particle type | u8 0 | u8 length of name | name | value      big-endian

@@ -188,7 +188,7 @@ impl Evidence {
         }
     }
 
-    /// Bytes of the block of this sequence number that were certainly durable.
+    /// Number of bytes that were certainly durable in the block with this sequence number.
     pub(crate) fn durable_bytes(&self, sequence: u64, block_bytes: u32) -> u32 {
         let is_complete = sequence < self.closed_before;
         self.open.get(&sequence).copied().unwrap_or(if is_complete { block_bytes } else { 0 })
@@ -204,7 +204,7 @@ const MARK_MAGIC: u32 = 0xf1a5_3a2c;
 const LOSSES_AT: usize = 24 + BOUNDS;
 const MARK_BYTES: usize = LOSSES_AT + 24;
 
-/// Distance of a space's two marks, bytes.
+/// Distance between the starts of a space's two marks, bytes.
 pub(crate) const SLOT_BYTES: u64 = 4096;
 
 /// Bytes of a space's two marks.

@@ -59,9 +59,9 @@ pub enum Exists {
     CreateOnly,
     /// The record must exist.
     UpdateOnly,
-    /// No condition. Bins that are not written are removed.
+    /// No condition. Bins that the request does not write are removed.
     CreateOrReplace,
-    /// The record must exist. Bins that are not written are removed.
+    /// The record must exist. Bins that the request does not write are removed.
     ReplaceOnly,
 }
 

@@ -508,7 +508,7 @@ impl<'a> Story<'a> {
         panic!("after all records were deleted, no write succeeds: {:?}", self.store.statistics());
     }
 
-    /// Damages random bytes anywhere. Before it opens, the store must report the damage, and an upper bound of the
+    /// Damages random bytes anywhere. Before the store opens, it must report the damage, and an upper bound of the
     /// losses. After the losses are accepted, the store must not return more outdated records than it reported. A later
     /// opening must find no damage.
     fn damage(&mut self) {
@@ -531,7 +531,7 @@ impl<'a> Story<'a> {
             contents[drive].read(sector, &mut bytes);
             match self.random.below(8) {
                 0 => bytes.fill(0),
-                // The contents of another sector.
+                // The sector gets the contents of another sector.
                 1 => contents[drive]
                     .read(HEADER + self.random.below(self.spaces[drive].range.end / 512) * 512, &mut bytes),
                 _ => bytes[(offset - sector) as usize] ^= 1 << self.random.below(8),

@@ -192,7 +192,7 @@ impl Aio {
         Ok(())
     }
 
-    /// True if the kernel has completions: read from its ring, without a system call.
+    /// True if the kernel has completions. Reads the kernel's ring of events, without a system call.
     fn has_events(&self) -> bool {
         let ring = self.context as *const EventRing;
         // SAFETY: io_setup(2) returned the address of this structure, mapped until io_destroy(2), which only `drop`

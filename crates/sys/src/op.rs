@@ -385,7 +385,7 @@ pub trait Queue {
     /// Queues an operation for the next [`Self::enter`]. Returns the operation if the queue has no room for all of its
     /// entries.
     ///
-    /// Panics if its token is out of range or already in flight.
+    /// Panics if the operation's token is out of range or already in flight.
     fn push(&mut self, op: Self::Op) -> Result<(), Self::Op>;
 
     /// Submits the pushed operations as issued at `now_ns`, makes the kernel post completions, and waits if `sleep` is

@@ -450,7 +450,7 @@ impl<F: Form> Drop for Ring<F> {
             self.cancel();
         }
         if let (Some(index), Some(ring)) = (self.registered_ring, &self.ring) {
-            // Without this, the thread's table would keep the ring open.
+            // Without this call, the thread's table would keep the ring open.
             let _ = update_rings(ring.as_raw_fd(), UNREGISTER_RING_FDS, index, 0);
         }
         // Closing the ring cancels operations if possible, and does not wait for the others. An operation still in

@@ -20,7 +20,7 @@ pub struct Config {
     pub cluster_name: Option<String>,
     /// `node-id`: hexadecimal.
     pub node_id: Option<u64>,
-    /// `service-threads`: number of cores; `None`: all available.
+    /// `service-threads`: number of cores; `None`: all available cores.
     pub service_threads: Option<u16>,
     /// `proto-fd-max`: maximum number of client connections.
     pub proto_fd_max: u32,
@@ -118,7 +118,7 @@ pub struct NamespaceConfig {
     pub migrate_sleep_us: u32,
     /// Values of `device` or `file`.
     pub devices: Vec<String>,
-    /// `filesize`, bytes, when the devices are files.
+    /// `filesize`: size of each file, bytes; `None`: the devices are not files.
     pub file_bytes: Option<u64>,
     /// `enable-benchmarks-storage`: the log has histograms of the times of each device's operations.
     pub benchmarks_storage: bool,

@@ -40,7 +40,7 @@ const BUILD_BYTES_MAX: usize = 64;
 pub(crate) const NODES_MAX: usize = 256;
 
 pub struct Node {
-    /// Upper case; letters and digits.
+    /// Node id: letters and digits, in upper case.
     pub id: String,
     /// Address at which the node was reached.
     pub host: Host,

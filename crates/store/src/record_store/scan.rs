@@ -219,7 +219,7 @@ impl Store {
         }
         progress.used = progress.used.max(block + 1);
         let header = match header {
-            // No store reaches `NUMBER_MAX`: a greater sequence number comes from crafted bytes.
+            // No store reaches `NUMBER_MAX`: such a sequence number comes from crafted bytes.
             HeaderState::Whole(header) if header.sequence < NUMBER_MAX => header,
             _ => return volume.blocks.damaged(block),
         };

@@ -65,7 +65,7 @@ pub(super) struct Connection {
     first_number: u64,
     /// Requests from `first_number` on, each with its reply if the reply is ready, but waits for earlier replies.
     pending_replies: VecDeque<Option<Vec<u8>>>,
-    /// The batch among the unanswered requests, always the last request; and its memory, bytes (approximate).
+    /// The unanswered batch, which is always the last request: its number, and its approximate memory, bytes.
     pub(super) batch: Option<(u32, usize)>,
     /// Bytes of the largest reply.
     reply_bytes: usize,

@@ -7,10 +7,10 @@
 //! ```
 //!
 //! A freed block is not free yet. The block may be overwritten only when all records that replaced its records are on
-//! the device; otherwise a crash would lose both the new records and the old ones. Appended records are numbered. A
-//! freed block notes the last number, and becomes free when all records up to that number are durable. So the last
-//! durable version of a record stays on the device until a newer version is durable. A cold start therefore never takes
-//! an older version for the newest, and need not distinguish free blocks from used ones.
+//! the device; otherwise a crash would lose both the new records and the old ones. Appended records are numbered. For a
+//! freed block, the last number is noted: the block becomes free when all records up to that number are durable. So the
+//! last durable version of a record stays on the device until a newer version is durable. A cold start therefore never
+//! takes an older version for the newest, and need not distinguish free blocks from used ones.
 
 use crate::seal::{Bounds, NEXT, NO_BLOCK, Next};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,10 +25,10 @@ const EMPTIED: usize = 16;
 /// Minimum number of free blocks that are kept for writes while other free blocks get an empty header.
 const LEFT: usize = 4;
 
-/// Number of blocks among which the emptiest is searched when few blocks are free.
+/// Number of blocks that a search for the emptiest block examines when few blocks are free.
 const LOOKED_AT: usize = 10_000;
 
-/// Number of blocks that each allocation examines, to find the oldest.
+/// Number of blocks that each allocation examines, to find the oldest block.
 const SWEPT: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,7 +192,7 @@ impl Blocks {
         self.headerless.first().copied().unwrap_or(self.used)
     }
 
-    /// The blocks that are overwritten next. `sequence`: number of the block that was begun last.
+    /// The blocks that are overwritten next. `sequence`: sequence number of the block that was begun last.
     pub(crate) fn next(&self, sequence: u64) -> Next {
         let unwritten = self.unwritten.iter().map(|(block, sequence)| (*block, sequence - 1));
         let mut next = [(NO_BLOCK, 0); NEXT];

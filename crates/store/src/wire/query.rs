@@ -12,7 +12,8 @@ use super::frame::{self, FrameKind, HEADER_BYTES, Malformed};
 use super::message;
 use results::units::{Grouped, quoted};
 
-/// Maximum bytes of a reply. The longest known are below 1 MiB: partition maps of many namespaces, and lists of sets.
+/// Maximum bytes of a reply. The longest known replies are below 1 MiB: partition maps of many namespaces, and lists of
+/// sets.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// Maximum characters of an unexpected reply that are shown.

@@ -288,7 +288,7 @@ fn batch_of(
             None if bits & batch_bits::REPEAT != 0 => return Err(Malformed::Body("keys").into()),
             _ => *row.insert(take_row(&mut bytes, bits)?),
         };
-        // A key of 25 bytes may repeat the operations of the previous key.
+        // A key of 25 bytes may repeat the operations of the previous key, so the operations count for each key.
         copied_bytes += ops.len() + fields.key.len();
         if copied_bytes > limits.batch_bytes {
             return Err(MessageError::Refused(ResultCode::PARAMETER));

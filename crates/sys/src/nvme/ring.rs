@@ -282,7 +282,7 @@ mod tests {
         let mut commands = commands(&mut pool);
         let entry = commands.entry(&mut op(OpKind::Deallocate, 1, Buf::empty()), 0);
         assert_eq!(told(&entry), (DATASET_MANAGEMENT, 2, 16, [0, 4, 0, 0]));
-        // No attributes, 4 blocks, from 258 on.
+        // The range has no attributes, and 4 blocks from block 258 on.
         assert_eq!(commands.ranges[48..64], [0, 0, 0, 0, 4, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
     }
 

@@ -72,7 +72,8 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
     assert_eq!(read.refused, Some(Refused { old: 2, ..Refused::default() }));
 }
 
-/// Answers each message with an entry for each position and code, and with a last entry if `last` has a code.
+/// Answers each message with one entry for each (position, code) in `entries`, and with a last entry if `last` has a
+/// code.
 fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> ReplyHook {
     Arc::new(move |kind, _, out: &mut dyn Write| {
         let mut bytes = Vec::new();

@@ -21,7 +21,7 @@ pub(super) enum FaultMode {
     Flips,
     /// Never answers a transaction.
     Hangs,
-    /// Closes the connection instead of sending every fifth answer.
+    /// Closes the connection at every fifth answer, and does not send this answer.
     Closes,
     /// Sends an invalid answer.
     Lies,
@@ -53,7 +53,7 @@ pub(super) struct State {
     /// The server reports this as the generation of the peers and of the partitions.
     pub(super) generation: AtomicU32,
     pub(super) racks: Mutex<String>,
-    /// If set, may answer instead of the server.
+    /// If set, this hook may answer instead of the server.
     pub(super) liar: Mutex<Option<ReplyHook>>,
     /// True if the server has stopped: it closes all connections.
     pub(super) is_over: AtomicBool,

@@ -87,7 +87,7 @@ impl Device {
     }
 }
 
-/// A copy of a record that waits for its answer: a client's write, or a record that the other node may lack.
+/// A copy that waits for its answer: of a client's write, or of a record that the other node may lack.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
     core: usize,

@@ -265,7 +265,7 @@ impl Shard {
             Some(Comparison { is_sender: true, .. }) => self.state.pair.compare_again(),
             Some(comparison) => self.begin_migration(comparison, AGAIN_NS),
         }
-        // Other log lines have the reason for a lost link, or for a core that has not begun.
+        // Other log lines have the reason for a lost link, or for a core that has not begun to compare.
         if matches!(result, ResultCode::UNAVAILABLE | ResultCode::TIMEOUT) {
             return;
         }
@@ -396,7 +396,7 @@ impl Shard {
             } else {
                 self.compare_again(result, Some(key));
             }
-            // A node acknowledges writes alone only once it has recorded that it is ahead.
+            // A node acknowledges writes without the other node only after it has recorded that it is ahead.
             let is_recorded = mode_version.mode == Mode::Handing || !self.state.pair.must_wait(mode_version);
             // Clients must slow down if they write more than the other node can take.
             if is_recorded && result != ResultCode::DEVICE_OVERLOAD {

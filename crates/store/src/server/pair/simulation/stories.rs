@@ -102,7 +102,7 @@ impl Story {
                 let lost = self.is_cut;
                 (0..2).filter(|_| lost).for_each(|at| (0..CORES).for_each(|core| self.lose(at, core)));
             }
-            // Silence, during which both nodes check for a takeover once per second.
+            // Nothing is sent for 5 s. Both nodes check for a takeover once per second.
             5 => (0..5).for_each(|_| {
                 self.now_ns += SECOND_NS;
                 (0..2).for_each(|at| self.look(at));
