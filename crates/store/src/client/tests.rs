@@ -47,7 +47,7 @@ fn what_is_written_is_read_on_as_many_connections_as_are_needed_and_no_more() {
         for kind in [OpKind::Write, OpKind::Read, OpKind::Write, OpKind::Read] {
             assert!(all(&mut client, kind, 300, 8).iter().all(|outcome| outcome.is_done()), "{kind}");
         }
-        // One more connection is for cluster queries.
+        // The client has another connection for cluster queries.
         assert_eq!(server.state.connections.load(Ordering::Relaxed), connections + 1);
         let most_at_once = server.state.most_at_once.load(Ordering::Relaxed);
         assert!(most_at_once <= pipeline, "{most_at_once} at once, {pipeline} allowed");
