@@ -364,7 +364,7 @@ fn what_is_no_reply_is_told_with_what_came() {
         (Mode::Garbage(b"HTTP/1.1 400 Bad Request\r\n\r\n"), &["found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")"][..]),
         (
             Mode::Garbage(b"\x02\x01\x80\0\0\0\0\0"),
-            &["expected a reply of at most 16,777,216 bytes, found one of 140,737,488,355,328"],
+            &["expected a reply of at most 16,777,216 bytes, found a reply of 140,737,488,355,328"],
         ),
         (
             Mode::Garbage(b"\x02\x01\0\0\0\0\0\x08foo\tbar\n"),

@@ -1,5 +1,5 @@
-//! The first 8 MiB of a device: a header of 4 KiB with the owner and the settings for reading the blocks, then each
-//! core's marks.
+//! The first 8 MiB of a device: a header of 4 KiB with the device's namespace and the settings for reading the blocks,
+//! then the marks (see `seal`) of each core.
 //!
 //! ```text
 //! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 |
@@ -46,7 +46,7 @@ pub struct DeviceHeader {
     pub index: u16,
     /// Number of cores that share the device.
     pub cores: u16,
-    /// Random number that all devices formatted together have in common.
+    /// The set: a random number, the same on all devices that were formatted together.
     pub device_set: u64,
     /// Size of the device when it was formatted, bytes. Determines where each core's space begins.
     pub device_bytes: u64,
@@ -66,8 +66,8 @@ pub enum HeaderCheck {
 }
 
 impl DeviceHeader {
-    /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `device_set` is random and
-    /// the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
+    /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `device_set` is random
+    /// and the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
     pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, device_set: u64) -> Self {
         let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
         Self { namespace, write_block_bytes, devices, index, cores, device_set, device_bytes: 0 }
@@ -97,7 +97,7 @@ impl DeviceHeader {
         bytes
     }
 
-    /// Compares this expected header with the first bytes of a device. Any set is accepted.
+    /// Compares this expected header with the first bytes of a device, except for the sets.
     pub fn plan(&self, bytes: &[u8]) -> HeaderCheck {
         let Some(bytes) = bytes.get(..WRITTEN_BYTES) else { return HeaderCheck::Format };
         if !bytes.starts_with(MAGIC) {
@@ -151,7 +151,7 @@ impl DeviceHeader {
         if blocks < BLOCKS_MIN {
             let needed_bytes = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(self.cores);
             return Err(format!(
-                "it has {device_bytes} bytes, but the header, and {BLOCKS_MIN} write blocks for each of {} cores, take {needed_bytes} bytes",
+                "it has {device_bytes} bytes, but needs {needed_bytes} for a header and for {BLOCKS_MIN} write blocks for each of {} cores",
                 self.cores
             ));
         }

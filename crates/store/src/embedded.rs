@@ -1,4 +1,4 @@
-//! A store in this process, as an engine of the run loop: the effect of a record engine on a drive, without a network.
+//! A store in this process, as an engine of the run loop. Its I/O is that of a record engine, but needs no network.
 //!
 //! ```text
 //! operation (key, bytes) -> Issuer -> Transaction -> Store -> reads of records, writes of buffers -> a block engine
@@ -62,9 +62,9 @@ pub struct Embedded<E: BlockEngine> {
     replies: Replies,
     /// Operations that were submitted since the last turn.
     submitted: Vec<Op>,
-    /// Transactions about to start. Empty between turns; kept for its memory.
+    /// Transactions about to start. Empty between turns; kept so that its memory is reused.
     starting: Vec<(u32, Transaction)>,
-    /// The engine's clock when it was read last.
+    /// Time of the engine's clock when the clock was last read.
     now_ns: u64,
     /// Completions from the engine.
     device_completions: Vec<Completion>,
@@ -83,7 +83,7 @@ pub struct EmbeddedSettings {
     pub namespace: Namespace,
     /// Devices of the store.
     pub spaces: Vec<Space>,
-    /// Maximum number of device operations in flight; the engine must allow as many.
+    /// Maximum number of device operations in flight. The engine must allow at least this number.
     pub operations: u32,
     pub object: Arc<RecordSpec>,
     /// Counts and verifies the records that are read.
@@ -158,7 +158,7 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     /// Waits for the transactions of an ended run, drops their completions, and writes all buffers: the next run begins
-    /// without pending writes, as if it had opened the store.
+    /// without pending writes, as if the store had just been opened.
     fn forget(&mut self) -> io::Result<()> {
         while self.issuer.in_flight() + self.submitted.len() > 0 {
             let until_ns = self.engine.now() + TURN_NS;
@@ -207,7 +207,7 @@ impl<E: BlockEngine> Embedded<E> {
         (self.submitted, self.starting) = (submitted, starting);
     }
 
-    /// Takes replies. `unseen_ns`: upper bound of the time that their completions waited in the completion queue.
+    /// Takes replies. `unseen_ns`: upper bound of the time that the device completions waited in the completion queue.
     fn take_replies(&mut self, unseen_ns: u64) {
         while !self.replies.is_empty() {
             let completion_time = CompletionTime { at_ns: self.engine.now(), unseen_ns };

@@ -26,7 +26,7 @@ pub(crate) struct Entry {
     pub(crate) digest: Digest,
     /// Number of the next entry in the bucket, or of the next unused entry.
     next: u32,
-    /// Time of the last write, us since 1970, and always greater than the previous version.
+    /// Time of the last write, us since 1970; always greater than the record's previous version.
     pub(crate) version: u64,
     pub(crate) location: RecordLocation,
     /// Seconds since 2010; 0: never.
@@ -164,8 +164,9 @@ impl Index {
         self.find(digest).map(|number| self.at(number))
     }
 
-    /// Prefetches into the CPU cache the entries of `digests`, and the entries that `insertions` would move by splits.
-    /// Otherwise each lookup would wait for memory two or three times. Returns the number of entries examined.
+    /// Prefetches into the CPU cache the entries of `digests`, and the entries of the buckets that the next
+    /// `insertions` insertions would split. Otherwise each lookup would wait for memory two or three times. Returns the
+    /// number of entries examined.
     pub(crate) fn warm<'a>(&self, digests: impl Iterator<Item = &'a Digest>, insertions: usize) -> u64 {
         let splits = (self.buckets - self.base..self.buckets).take(insertions);
         let buckets = splits.chain(digests.map(|digest| self.bucket(digest)));
@@ -185,7 +186,7 @@ impl Index {
     pub(crate) fn move_to(&mut self, digest: &Digest, location: RecordLocation) {
         if let Some(number) = self.find(digest) {
             let entry = self.at_mut(number);
-            // The old block of a tombstone may hold an older version, so the mark is removed.
+            // The tombstone's old block may hold an older version of the record, so the mark is removed.
             (entry.location, entry.flags) = (location, entry.flags & !MARKED);
         }
     }

@@ -1,6 +1,6 @@
 //! Operations in flight of a store: numbers, purposes, buffers.
 //!
-//! This module also has the stores' I/O counters, which other threads can read: the same numbers as iostat's, but only
+//! This module also has the stores' I/O counters, which other threads can read: the numbers that iostat shows, but only
 //! for the I/O of stores.
 
 use crate::index::RecordLocation;

@@ -3,8 +3,8 @@
 //! Behaviour of a benchmark when a device is overloaded (code 18): a measurement counts a failure; an insertion waits
 //! and retries, as Aerospike's clients with retries do.
 //!
-//! The server refuses at once instead of queueing, so that clients notice the overload. An insertion that retries then
-//! runs at the drive's speed.
+//! The server refuses at once instead of queueing, so that clients notice the overload. With retries, an insertion runs
+//! at the drive's speed.
 
 use crate::object::RecordSpec;
 use crate::verification::Verifier;
@@ -46,7 +46,8 @@ pub(crate) struct CompletionTime {
     pub(crate) unseen_ns: u64,
 }
 
-/// The completion of an operation, and the next write of the same key that waited for it: token and transaction.
+/// The completion of an operation. If another write of the same key waited for the operation: token and transaction of
+/// that write.
 type EndedOperation = (Completion, Option<(u32, Transaction)>);
 
 /// An operation in flight.
@@ -56,13 +57,13 @@ struct OperationInFlight {
     key: u64,
     buf: Buf,
     issued_ns: u64,
-    /// For a read: the last write of its key that was acknowledged when the read began.
+    /// For a read: number of the key's last write that was acknowledged before the read began.
     acknowledged: u32,
     /// For a write: its number among the writes of its key.
     write_number: u32,
     /// Number of times that the operation was refused because the device was overloaded.
     retries: u32,
-    /// For a batch: each key, and its last write that was acknowledged when the batch began.
+    /// For a batch: each key, and number of the key's last write that was acknowledged before the batch began.
     batch: Vec<(u64, u32)>,
     /// For a batch: the worst outcome of its records so far.
     worst: Outcome,
@@ -197,7 +198,7 @@ impl Issuer {
     }
 }
 
-/// Delay before the first retry, and the maximum, ns. Each delay is twice the previous one.
+/// Delay before the first retry, and maximum delay, ns. Each delay is twice the previous delay.
 const PAUSES_NS: std::ops::RangeInclusive<u64> = 1_000_000..=64_000_000;
 
 /// Longest total delay of a transaction, ns. After that the transaction fails, because the drive hangs.
@@ -211,7 +212,8 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// With `waits`, overloaded transactions wait from now on instead of failing.
+    /// With `waits`, transactions that are refused because a device is overloaded are retried from now on, and do not
+    /// fail.
     pub fn set_waits(&self, waits: bool) {
         self.waits.store(waits, Ordering::Relaxed);
     }

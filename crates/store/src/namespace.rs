@@ -21,7 +21,7 @@ pub struct Namespace {
     pub flush_max_ms: u32,
     /// `post-write-queue`: number of written blocks that stay in memory.
     pub post_write_blocks: u32,
-    /// `max-write-cache`: number of bytes waiting to be written above which writes are refused.
+    /// `max-write-cache`: writes are refused while more than this number of bytes waits to be written.
     pub max_write_cache_bytes: u64,
     /// `commit-to-device`: a write is acknowledged once the record is on the device.
     pub commit_to_device: bool,
@@ -204,7 +204,7 @@ pub struct Statistics {
     pub write_bytes: Buckets,
 }
 
-/// Statistics of one device. Counts are of write blocks unless noted otherwise.
+/// Statistics of one device. Counts are numbers of write blocks unless noted otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeviceStatistics {
     /// Bytes of live records.

@@ -48,7 +48,7 @@ impl ValueType {
     }
 }
 
-/// Bits of a stamp with the number of the write.
+/// Number of bits of a stamp that hold the number of the write.
 const NUMBER_BITS: u32 = 24;
 pub(crate) const NUMBER_MAX: u32 = (1 << NUMBER_BITS) - 1;
 
@@ -219,7 +219,7 @@ impl RecordSpec {
     }
 }
 
-/// Hash of a key, XORed with its stamps so that different keys have different contents.
+/// Hash of a key. Each stamp of the key is XORed with the hash, so that different keys have different contents.
 fn mask(key: u64) -> u64 {
     Random::new(key).next_u64()
 }

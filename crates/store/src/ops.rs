@@ -1,10 +1,11 @@
-//! Operations on bins, and bins themselves, in the protocol's format, which the whole crate uses.
+//! The protocol's format of operations on bins, and of bins. The whole crate uses this format.
 //!
 //! ```text
 //! u32 size of what follows | u8 operation | u8 particle type | u8 0 | u8 length of name | name | value      big-endian
 //! ```
 //!
-//! A record's bins are stored as such entries, too, so that reading a whole record copies its bytes into the reply.
+//! A record's bins are stored as entries of this format, too, so that reading a whole record copies its bytes into the
+//! reply.
 //!
 //! This module also applies operations to a record's bins. Pure: bytes in, bytes out.
 

@@ -37,7 +37,7 @@ pub(crate) const RECORD_MIN: usize = HEADER + UNIT;
 /// Longest name of a set, bytes.
 pub(crate) const SET_BYTES_MAX: usize = 63;
 
-/// Longest key that is stored, bytes with its type.
+/// Longest stored key, bytes, including its type.
 pub(crate) const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
 pub(crate) const MAGIC: u16 = 0xf1a5;
@@ -294,10 +294,10 @@ pub(crate) struct BlockWalk {
     at: usize,
     seed: u32,
     piece: Option<Piece>,
-    /// Offset of the current unreadable part, and its bytes that are not records.
+    /// Offset of the current unreadable part, and number of unreadable bytes in it.
     flaw: Option<(usize, usize)>,
-    /// Bytes that may still be spent on wrong checksums. Without a limit, crafted bytes could force the computation of
-    /// a checksum at every unit.
+    /// Bytes that may still be checksummed in vain. Without a limit, crafted bytes could force the computation of a
+    /// long checksum at every unit.
     patience: usize,
 }
 
@@ -526,7 +526,7 @@ mod walk_tests {
 
     #[test]
     fn bytes_made_to_take_long_do_not() {
-        // A header with the length of the rest of the block, at every third unit.
+        // Every third unit begins with a record header whose length reaches to the end of the block.
         let mut block = vec![0; 8 << 20];
         for at in (48..block.len() - 48).step_by(48) {
             let units = ((block.len() - at) / UNIT) as u32;

@@ -236,7 +236,8 @@ impl Store {
         self.index.get(digest).filter(|entry| !entry.is_tombstone() && !is_over(entry)).copied()
     }
 
-    /// Executes a transaction, or starts the read that it needs. `holds_key`: the transaction is a write listed in `busy`.
+    /// Executes a transaction, or starts the read that it needs. `holds_key`: the transaction is the current write of
+    /// its record in `busy`.
     fn begin(
         &mut self,
         (number, transaction): NumberedTransaction,
@@ -421,7 +422,7 @@ impl Store {
             let deferred_count = self.deferred.len();
             self.dispatch(number, transaction, disk, replies);
             if self.deferred.len() > deferred_count {
-                // Deferred again: back to the front, with its original time.
+                // The write was deferred again. Put it back to the front of the queue, with its original time.
                 if let Some((_, number, transaction)) = self.deferred.pop_back() {
                     self.deferred.push_front((since_ns, number, transaction));
                 }
@@ -499,7 +500,7 @@ impl Store {
         }
     }
 
-    /// Takes the oldest pending log line: damage or a failure.
+    /// Takes the oldest pending log line, which is about damage or a failure.
     pub fn take_remark(&mut self) -> Option<Remark> {
         self.remarks.pop_front()
     }

@@ -12,9 +12,9 @@
 //! statements stay true, so a cold start joins the statements of all seals and marks. Whatever contradicts them is
 //! damage.
 //!
-//! A drive that loses power in the middle of a write may have written any of its sectors. In a block that is used
-//! again, this destroys records of the former use. Therefore the first write to such a block waits until a durable seal
-//! or mark has announced the block: a cold start then ignores the former use.
+//! A drive that loses power in the middle of a write may have written any of the write's sectors. In a block that is
+//! used again, this destroys records of the former use. Therefore the first write to such a block waits until a durable
+//! seal or mark has announced the block: a cold start then ignores the former use.
 //!
 //! A mark holds the state of a volume at rest, and the losses that were accepted. Marks are written in turn to two
 //! slots, which lie in front of the first block. So one mark is always intact.
@@ -169,7 +169,7 @@ impl Evidence {
         }
         self.sequence = self.sequence.max(bounds.sequence);
         self.certain = self.certain.max(bounds.certain);
-        // A block that one seal calls open is complete if another seal covers it and does not call it open.
+        // A block that one seal calls open is complete if another seal covers the block without calling it open.
         let is_open = |sequence: u64| bounds.open.iter().any(|(open, _)| *open == sequence);
         self.open.retain(|sequence, _| *sequence >= bounds.closed_before || is_open(*sequence));
         for (sequence, bytes) in bounds.open {
@@ -188,7 +188,7 @@ impl Evidence {
         }
     }
 
-    /// Bytes of the block of this sequence number that were certainly durable.
+    /// Number of bytes that were certainly durable in the block with this sequence number.
     pub(crate) fn durable_bytes(&self, sequence: u64, block_bytes: u32) -> u32 {
         let is_complete = sequence < self.closed_before;
         self.open.get(&sequence).copied().unwrap_or(if is_complete { block_bytes } else { 0 })
@@ -204,7 +204,7 @@ const MARK_MAGIC: u32 = 0xf1a5_3a2c;
 const LOSSES_AT: usize = 24 + BOUNDS;
 const MARK_BYTES: usize = LOSSES_AT + 24;
 
-/// Distance of a space's two marks, bytes.
+/// Distance between the starts of a space's two marks, bytes.
 pub(crate) const SLOT_BYTES: u64 = 4096;
 
 /// Bytes of a space's two marks.

@@ -59,9 +59,9 @@ pub enum Exists {
     CreateOnly,
     /// The record must exist.
     UpdateOnly,
-    /// No condition. Bins that are not written are removed.
+    /// No condition. Bins that the request does not write are removed.
     CreateOrReplace,
-    /// The record must exist. Bins that are not written are removed.
+    /// The record must exist. Bins that the request does not write are removed.
     ReplaceOnly,
 }
 
@@ -104,13 +104,14 @@ pub struct Write {
     pub policy: Policy,
     /// The key as stored with the record: its particle type and its bytes; empty: not stored.
     pub key: Vec<u8>,
-    /// [`crate::ops`]: writes, and reads that see earlier writes.
+    /// Operations in the format of [`crate::ops`]: writes, and reads, which see the writes before them.
     pub ops: Vec<u8>,
-    /// The reply has an entry for each operation, including those that read nothing.
+    /// True if the reply has an entry for each operation, even for an operation that reads nothing.
     pub answers_each: bool,
-    /// The reply must contain the record as stored on the device, for a replica.
+    /// True if the reply must contain the record as stored on the device, for a replica.
     pub wants_image: bool,
-    /// Executed even while writes are refused for lack of space, and answered once the record is on the device.
+    /// True if the write is executed even while other writes are refused for lack of space. The reply then waits until
+    /// the record is on the device.
     pub is_vital: bool,
 }
 
@@ -175,7 +176,7 @@ pub struct Reply {
     pub version: u64,
 }
 
-/// Replies by the numbers of their transactions.
+/// Replies, each with the number of its transaction.
 pub type Replies = Vec<(u64, Reply)>;
 
 impl Reply {
@@ -191,7 +192,7 @@ pub type Digest = [u8; 20];
 /// Partitions of a namespace.
 pub const PARTITIONS: u16 = 4096;
 
-/// The digest of the key `key` of type `particle` in `set`. Source: Aerospike's clients, as recorded.
+/// The digest of the key `key` of type `particle` in `set`. Source: recorded requests of Aerospike's clients.
 pub fn digest(set: &[u8], particle: u8, key: &[u8]) -> Digest {
     let mut hash = Ripemd160::new();
     hash.update(set);

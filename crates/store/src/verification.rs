@@ -83,8 +83,8 @@ impl Verifier {
         Some(writes.sent)
     }
 
-    /// Handles the answer to a write. `is_done`: the write succeeded; `in_doubt`: the write may still be executed. Returns
-    /// the token of the next waiting write of the key.
+    /// Handles the answer to a write. `is_done`: the write succeeded; `in_doubt`: the write may still be executed.
+    /// Returns the token of the next waiting write of the key.
     pub(crate) fn end_write(&mut self, key: u64, is_done: bool, in_doubt: bool) -> Option<u32> {
         let writes = self.keys.get_mut(&key)?;
         writes.is_in_flight = false;
@@ -162,7 +162,7 @@ impl Verifier {
         };
         let is_earlier = began < object.began;
         match () {
-            // A write that this run never sent.
+            // The record comes from a write that this run never sent.
             () if !is_earlier && (write_number == 0 || write_number > sent) => Some(WrongRecord::Foreign),
             () if is_earlier && acknowledged == 0 => None,
             () if is_earlier => Some(WrongRecord::Old { acknowledged, found: 0 }),

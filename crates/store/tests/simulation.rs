@@ -91,7 +91,8 @@ struct Seen {
     expired: u64,
     raided: u64,
     errors: u64,
-    /// Stories that ended on a damaged device; the same with reported losses; records lost in all stories with damage.
+    /// Number of stories that ended on a damaged device, number of those with reported losses, and number of records
+    /// lost in all of them.
     damaged: u64,
     found: u64,
     lost_to_damage: u64,
@@ -106,7 +107,7 @@ struct Story<'a> {
     spec: String,
     engine: SimEngine,
     store: Store,
-    /// Duration of the previous lives of the store.
+    /// Total duration of the previous lives of the store.
     past_ns: u64,
     keys: Vec<Key>,
     /// Key of each write, by its number.
@@ -180,7 +181,7 @@ impl<'a> Story<'a> {
         let mut engine = new_engine(&spec, seed, contents);
         let store = open(&namespace, &spaces, WALL_MS, seed, &mut engine);
         assert_eq!(store.damage(), None, "an unused device");
-        // From nearly empty to nearly full.
+        // This number of records makes the devices anything from nearly empty to nearly full.
         let keys = (random.below(12) + 2) * u64::from(devices * blocks) / 2 + 1;
         Self {
             random,
@@ -378,7 +379,7 @@ impl<'a> Story<'a> {
             }
             return;
         }
-        // The possible states during the read. A write at the time of its start may be executed after the read.
+        // The read may return any of these states. A write that began at the same time may be executed after the read.
         let since = of.history.partition_point(|(at, _)| *at < since_ns).saturating_sub(1);
         let states = &of.history[since..];
         assert!(
@@ -507,7 +508,7 @@ impl<'a> Story<'a> {
         panic!("after all records were deleted, no write succeeds: {:?}", self.store.statistics());
     }
 
-    /// Damages random bytes anywhere. Before it opens, the store must report the damage, and an upper bound of the
+    /// Damages random bytes anywhere. Before the store opens, it must report the damage, and an upper bound of the
     /// losses. After the losses are accepted, the store must not return more outdated records than it reported. A later
     /// opening must find no damage.
     fn damage(&mut self) {
@@ -530,7 +531,7 @@ impl<'a> Story<'a> {
             contents[drive].read(sector, &mut bytes);
             match self.random.below(8) {
                 0 => bytes.fill(0),
-                // The contents of another sector.
+                // The sector gets the contents of another sector.
                 1 => contents[drive]
                     .read(HEADER + self.random.below(self.spaces[drive].range.end / 512) * 512, &mut bytes),
                 _ => bytes[(offset - sector) as usize] ^= 1 << self.random.below(8),
@@ -636,7 +637,8 @@ impl<'a> Story<'a> {
                         _ => self.check(),
                     }
                 }
-                // On a drive without errors, records older than the longest wait and a few writes must be durable.
+                // On a drive without errors, a record is durable after the longest wait of a buffer plus the time of a
+                // few writes.
                 if self.spec.ends_with("=0") && self.namespace.flush_max_ms > 0 {
                     let wait_ns = u64::from(self.namespace.flush_max_ms) * 1_000_000 + 50_000_000;
                     let before_ns = self.now_ns().saturating_sub(wait_ns);

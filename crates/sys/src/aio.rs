@@ -192,7 +192,7 @@ impl Aio {
         Ok(())
     }
 
-    /// True if the kernel has completions: read from its ring, without a system call.
+    /// True if the kernel has completions. Reads the kernel's ring of events, without a system call.
     fn has_events(&self) -> bool {
         let ring = self.context as *const EventRing;
         // SAFETY: io_setup(2) returned the address of this structure, mapped until io_destroy(2), which only `drop`
@@ -249,7 +249,7 @@ impl Queue for Aio {
             OpKind::Deallocate | OpKind::ResetZone | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
         };
         self.pushed.push(op.token);
-        // Not through a reference to the block: pointers to other blocks are in use.
+        // The address is not taken through a reference, because pointers to other blocks are in use.
         self.pointers.push(self.blocks.as_mut_ptr().wrapping_add(token));
         self.slots[token] = Some(InFlight { op, issued_ns: None });
         self.in_flight += 1;

@@ -129,8 +129,8 @@ impl Mapped {
         let mapped = libc::iovec { iov_base: self.mapping.start.as_ptr().wrapping_add(at).cast(), iov_len: len };
         // The mapping is the local side: the kernel copies there with faults, and pins the pages of the other side.
         let call = if op.kind == OpKind::Read { libc::process_vm_writev } else { libc::process_vm_readv };
-        // SAFETY: `buffer_iovec` lies in the buffer that `op` owns, and no reference to its bytes lives during the call.
-        // `mapped` lies in the mapping, to which no references exist.
+        // SAFETY: `buffer_iovec` lies in the buffer that `op` owns, and no reference to its bytes lives during the
+        // call. `mapped` lies in the mapping, to which no references exist.
         succeed(unsafe { call(libc::getpid(), &mapped, 1, &buffer_iovec, 1, 0) } as i64)
     }
 

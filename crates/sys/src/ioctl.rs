@@ -47,7 +47,7 @@ pub fn disk_sequence(fd: BorrowedFd<'_>) -> io::Result<u64> {
 }
 
 /// Discards `len` bytes at `offset` of a block device (`BLKDISCARD`), both multiples of the logical sector. The
-/// descriptor must be open for writing, which requires a consent.
+/// descriptor must be open for writing, which requires the user's consent.
 pub fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     change(fd, BLKDISCARD, [offset, len])
 }
@@ -69,7 +69,7 @@ pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
 }
 
 /// Resets the zones in `len` bytes at `offset` of a zoned block device (`BLKRESETZONE`). The range consists of whole
-/// zones. The descriptor must be open for writing, which requires a consent.
+/// zones. The descriptor must be open for writing, which requires the user's consent.
 pub fn reset_zones(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     change(fd, BLKRESETZONE, [offset / ZONE_SECTOR_BYTES, len / ZONE_SECTOR_BYTES])
 }

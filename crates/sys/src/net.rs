@@ -42,7 +42,7 @@ impl Waker {
 
     /// Ends the current or the next sleep, from any thread.
     pub fn wake(&self) {
-        // Fails only if 2^64 wake-ups are unread. Then one more adds nothing.
+        // Fails only if 2^64 wake-ups are unread. Then another wake-up adds nothing.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
@@ -189,7 +189,7 @@ impl Form for NetworkForm {
     }
 
     fn entries_max(&self, in_flight_max: usize, _memory_bytes: usize) -> usize {
-        // Most of thousands of connections are idle, so fewer entries are enough.
+        // Most connections are idle, so a ring with fewer entries than operations is enough.
         in_flight_max.min(ENTRIES_MAX as usize)
     }
 

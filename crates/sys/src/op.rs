@@ -196,7 +196,7 @@ pub enum WrongRecord {
     /// The complete value of an outdated write: `found` (0: a write of an earlier run) precedes the last acknowledged
     /// write.
     Old { acknowledged: u32, found: u32 },
-    /// No record, although `acknowledged` writes were acknowledged; 0: this run has not written the record.
+    /// No record, although write `acknowledged` was acknowledged; 0: this run has not written the record.
     Missing { acknowledged: u32 },
     /// A value of another key, or a value that this client never wrote.
     Foreign,
@@ -385,10 +385,10 @@ pub trait Queue {
     /// Queues an operation for the next [`Self::enter`]. Returns the operation if the queue has no room for all of its
     /// entries.
     ///
-    /// Panics if its token is out of range or already in flight.
+    /// Panics if the operation's token is out of range or already in flight.
     fn push(&mut self, op: Self::Op) -> Result<(), Self::Op>;
 
-    /// Submits the pushed operations as issued at `now_ns`, has the kernel post completions, and waits if `sleep` is
+    /// Submits the pushed operations as issued at `now_ns`, makes the kernel post completions, and waits if `sleep` is
     /// given. A wait for one completion can end early, without a completion.
     ///
     /// Entries that the kernel does not take (out of memory, or after a rejected entry) stay pushed and are issued by

@@ -31,7 +31,7 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// Uniform in `0..n`, 0 for an empty range. By multiplication (Lemire, "Fast random integer
+    /// Uniform in `0..n`, 0 for an empty range. Computed by multiplication (Lemire, "Fast random integer
     /// generation in an interval", 2019) without the rejection step: the bias is below n / 2^64.
     #[inline]
     pub fn below(&mut self, n: u64) -> u64 {

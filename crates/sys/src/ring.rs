@@ -3,7 +3,7 @@
 //! The ring takes ownership of an [`Op`] and returns its buffer with the completion, so it owns the buffer exactly as
 //! long as the kernel may access the bytes. Every `unsafe` here relies on this. The table of operations in flight is
 //! indexed by the issuer's token, which is also the user data of the entries. A token that is already in flight is
-//! refused, because the kernel uses its buffer.
+//! refused, because the kernel uses the buffer of that operation.
 //!
 //! The [`Form`] of a ring translates operations into entries for the kernel: [`FileForm`] for block devices and files,
 //! [`crate::nvme::ring`] for NVMe commands, [`crate::net`] for files and sockets.
@@ -295,7 +295,7 @@ impl<F: Form> Ring<F> {
         let entry =
             opcode::Timeout::new(&raw const *self.timer).flags(TimeoutFlags::ABS).build().user_data(TIMER.into());
         // SAFETY: the kernel reads the time when it takes the entry from the queue. Until the timer completes,
-        // `timer_ns` prevents another write to it; it is freed after the ring is closed.
+        // `timer_ns` prevents another write to the time, which is freed after the ring is closed.
         let is_pushed = unsafe { ring.submission().push(&entry.into()) }.is_ok();
         if is_pushed {
             self.pushed.push(TIMER);
@@ -386,7 +386,7 @@ impl<F: Form> Queue for Ring<F> {
         };
         let submitted_count = match result {
             Ok(taken) => taken.min(self.pushed.len()),
-            // Timed out, interrupted by a signal, or temporarily out of memory: nothing was taken.
+            // Timed out, interrupted by a signal, or temporarily out of memory: the kernel took no entry.
             Err(error)
                 if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) =>
             {
@@ -450,7 +450,7 @@ impl<F: Form> Drop for Ring<F> {
             self.cancel();
         }
         if let (Some(index), Some(ring)) = (self.registered_ring, &self.ring) {
-            // Without this, the thread's table would keep the ring open.
+            // Without this call, the thread's table would keep the ring open.
             let _ = update_rings(ring.as_raw_fd(), UNREGISTER_RING_FDS, index, 0);
         }
         // Closing the ring cancels operations if possible, and does not wait for the others. An operation still in
@@ -546,7 +546,7 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
     if polled {
         return Ok((plain.setup_iopoll().build(entries)?, false));
     }
-    // A rejected entry completes with an error and does not block later ones (Linux 5.18).
+    // A rejected entry completes with an error and does not block later entries (Linux 5.18).
     let mut cooperative = plain.clone();
     cooperative.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
     let mut deferring = plain.clone();

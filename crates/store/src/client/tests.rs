@@ -47,7 +47,7 @@ fn what_is_written_is_read_on_as_many_connections_as_are_needed_and_no_more() {
         for kind in [OpKind::Write, OpKind::Read, OpKind::Write, OpKind::Read] {
             assert!(all(&mut client, kind, 300, 8).iter().all(|outcome| outcome.is_done()), "{kind}");
         }
-        // The server has a further connection, for cluster queries.
+        // The client has another connection for cluster queries.
         assert_eq!(server.state.connections.load(Ordering::Relaxed), connections + 1);
         let most_at_once = server.state.most_at_once.load(Ordering::Relaxed);
         assert!(most_at_once <= pipeline, "{most_at_once} at once, {pipeline} allowed");
@@ -83,7 +83,7 @@ fn what_a_server_forgets_or_changes_is_told() {
     let acknowledged = (0..30).zip([2; 10].into_iter().chain([1; 10]).chain([0; 10]));
     assert_eq!(outcomes, acknowledged.map(missing).collect::<Vec<_>>());
     let read = client.settings.verification.take();
-    // Each old record is torn in a later read, and missing in another, but is counted once.
+    // Records 0 to 9 were old in the first read, torn in the second and missing in the third, but each is counted once.
     let refused = Refused { old: 10, missing: 10, foreign: 0, torn: 10 };
     assert_eq!((read.records, read.refused), (40, Some(refused)));
 }
@@ -183,7 +183,7 @@ fn each_connection_logs_in_by_the_session_of_the_first() {
     assert!(all(&mut client, OpKind::Write, 60, 8).iter().all(|outcome| outcome.is_done()));
     assert!(client.settings.probe_record(0).unwrap().is_some(), "a probe logs in, too");
     assert_eq!(logins(), [1, 3]);
-    // New connections log in by the same session.
+    // New connections log in with the token of the same session.
     server.set(FaultMode::Closes);
     all(&mut client, OpKind::Write, 20, 8);
     server.set(FaultMode::Serves);

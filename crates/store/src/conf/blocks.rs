@@ -58,7 +58,7 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<
             problems.add(
                 line,
                 format!(
-                    "{} in the middle of a line - end the line after {{, and write }} on a separate line",
+                    "{} is in the middle of a line - end the line after {{, and write }} on a separate line",
                     quoted(brace)
                 ),
             );
@@ -182,7 +182,7 @@ mod tests {
             "line 2: the block of \"b\" is not closed\nline 1: the block of \"a\" is not closed"
         );
         assert_eq!(of("{\n}").0, "line 1: { without a name before it");
-        assert!(of("a { b 1 }").0.starts_with("line 1: \"{\" in the middle of a line"), "{:?}", of("a { b 1 }"));
+        assert!(of("a { b 1 }").0.starts_with("line 1: \"{\" is in the middle of a line"), "{:?}", of("a { b 1 }"));
         assert!(of(&"a {\n".repeat(100_000)).0.starts_with("line 5: blocks are nested more than 4 deep"));
     }
 }

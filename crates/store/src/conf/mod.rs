@@ -20,7 +20,7 @@ pub struct Config {
     pub cluster_name: Option<String>,
     /// `node-id`: hexadecimal.
     pub node_id: Option<u64>,
-    /// `service-threads`: number of cores; `None`: all available.
+    /// `service-threads`: number of cores; `None`: all available cores.
     pub service_threads: Option<u16>,
     /// `proto-fd-max`: maximum number of client connections.
     pub proto_fd_max: u32,
@@ -38,12 +38,12 @@ pub struct Config {
     pub log_millis: bool,
     /// `logging`: destinations of log lines.
     pub logs: Vec<Log>,
-    /// `network`, `service`, `address` and `port`: addresses and port for clients.
+    /// `address` and `port` of `service` in `network`: addresses and port for clients.
     pub listen: Listen,
     /// `access-address` and `access-port`: address advertised to clients, if it differs from the listening address.
     pub access: Option<(IpAddr, u16)>,
-    /// `network`, `heartbeat`, `mesh-seed-address-port`: host and service port of each node of the cluster, including
-    /// this one; empty: a single node.
+    /// `mesh-seed-address-port` of `heartbeat` in `network`: host and service port of each node of the cluster,
+    /// including this node; empty: a single node.
     pub nodes: Vec<(String, u16)>,
     pub namespaces: Vec<NamespaceConfig>,
 }
@@ -101,7 +101,7 @@ pub struct Log {
     pub path: Option<String>,
     /// `context any`: level of all contexts.
     pub any: Level,
-    /// `context drv_ssd`: level of the devices' lines, if it differs.
+    /// `context drv_ssd`: level of the lines about devices, if it differs from `any`.
     pub drv_ssd: Option<Level>,
 }
 
@@ -118,7 +118,7 @@ pub struct NamespaceConfig {
     pub migrate_sleep_us: u32,
     /// Values of `device` or `file`.
     pub devices: Vec<String>,
-    /// `filesize`, bytes, when the devices are files.
+    /// `filesize`: size of each file, bytes; `None`: the devices are not files.
     pub file_bytes: Option<u64>,
     /// `enable-benchmarks-storage`: the log has histograms of the times of each device's operations.
     pub benchmarks_storage: bool,

@@ -12,7 +12,7 @@ use std::net::{IpAddr, Ipv4Addr};
 const NAMESPACES_MAX: usize = 32;
 const DEVICES_MAX: usize = 128;
 
-/// Reads a configuration. More than 1 MiB is refused unread.
+/// Reads a configuration. A file of more than 1 MiB is refused without being parsed.
 pub fn parse(file: &[u8]) -> Result<ParsedConfig, Problems> {
     let mut problems = Problems::default();
     let file_problem = |text: String| Problems(vec![Problem { line: None, text }]);
@@ -58,8 +58,8 @@ impl Reader {
         true
     }
 
-    /// Reads the directives of a block. `handle` handles one directive, and returns `false` if its name is unknown. This
-    /// method returns true, because the block itself is known.
+    /// Reads the directives of a block. `handle` handles one directive, and returns `false` if the directive's name is
+    /// unknown. This method returns true, because the block itself is known.
     fn block(
         &mut self,
         parent: &Directive<'_>,
@@ -117,7 +117,7 @@ impl Reader {
         left_out.for_each(|namespace| namespace.replication_factor = copies);
         if self.config.namespaces.is_empty() && self.problems.0.is_empty() {
             let text =
-                "the configuration has no namespace - give namespace NAME { with storage-engine device { and a device"
+                "the configuration has no namespace - add a namespace block, with a storage-engine device block that names a device"
                     .to_owned();
             self.problems.0.push(Problem { line: None, text });
         }
@@ -458,7 +458,7 @@ pub(super) const MISSING: [(&str, &str); 24] = [
     ("read-page-cache", "reads through the page cache"),
     ("disable-odsync", "unsynced writes (without O_DSYNC)"),
     ("disable-odirect", "reads and writes through the page cache"),
-    ("cold-start-empty", "an empty start on a device with records"),
+    ("cold-start-empty", "starts that ignore the records on a device"),
     ("feature-key-file", "features of the Enterprise Edition"),
 ];
 

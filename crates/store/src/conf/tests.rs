@@ -119,7 +119,7 @@ fn what_contradicts_itself_or_is_out_of_range_is_told() {
     assert_eq!(problems(&shared).lines().next().unwrap(), "line 7: give device PATH, or file PATH and filesize");
     assert_eq!(
         problems(""),
-        "the configuration has no namespace - give namespace NAME { with storage-engine device { and a device"
+        "the configuration has no namespace - add a namespace block, with a storage-engine device block that names a device"
     );
     assert_eq!(
         problems("namespace test"),

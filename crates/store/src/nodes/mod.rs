@@ -1,5 +1,5 @@
-//! Nodes of a cluster, for the commands that query nodes, and for the client. All nodes are found from a few seeds. The
-//! id of a node identifies it, whatever its address.
+//! Nodes of a cluster, for the commands that query nodes, and for the client. All nodes are found from a few seeds. A
+//! node is identified by its id, not by its address.
 //!
 //! ```text
 //! seeds -> find -> Node -> Connection: TCP, then TLS if used, then the login if any
@@ -40,7 +40,7 @@ const BUILD_BYTES_MAX: usize = 64;
 pub(crate) const NODES_MAX: usize = 256;
 
 pub struct Node {
-    /// Upper case; letters and digits.
+    /// Node id: letters and digits, in upper case.
     pub id: String,
     /// Address at which the node was reached.
     pub host: Host,

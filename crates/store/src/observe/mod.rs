@@ -85,8 +85,8 @@ pub struct Facts {
     /// Counts of all cores.
     pub counts: Counts,
     /// Latencies of the last ticker interval: a name such as `{test}-read`, and a text with the unit, the transactions
-    /// per second, and the percentages that took at least 1, 2, 4 and so on of the unit. The text is empty if there was
-    /// no transaction since the start.
+    /// per second, and the percentages of the transactions that took at least 1, 2, 4 ... 65,536 units. The text is
+    /// empty if there was no transaction since the start.
     pub latencies: Vec<(String, String)>,
 }
 
@@ -145,7 +145,7 @@ pub enum Origin {
     Proxy,
 }
 
-/// Kind of a transaction, with the real server's distinction.
+/// Kind of a transaction. The real server distinguishes the same kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TransactionKind {
     /// Reads, or checks existence.
@@ -155,7 +155,7 @@ pub enum TransactionKind {
 }
 
 impl TransactionKind {
-    /// Kind of `work`. `None` for a write or comparison of another node.
+    /// Kind of `work`. `None` for a write or comparison that another node requests.
     pub fn of(work: &Work) -> Option<Self> {
         match work {
             Work::Exists | Work::ReadAll | Work::Read(_) => Some(Self::Read),
@@ -205,7 +205,7 @@ pub struct Transactions {
 }
 
 impl Transactions {
-    /// Number of transactions, and of failed ones: those that timed out, or whose partition no node could serve.
+    /// Number of transactions, and number of failures: timeouts, and transactions whose partition no node could serve.
     pub(crate) fn requests(&self) -> [u64; 2] {
         let kinds = [self.read, self.write, self.delete, self.proxy];
         let completed: u64 = kinds.iter().map(|of| of.success + of.error + of.not_found).sum();
@@ -236,9 +236,9 @@ pub struct NamespaceCounts {
     pub batch_sub: Transactions,
     /// Transactions of clients of other nodes.
     pub from_proxy: Transactions,
-    /// Refused because too many transactions wait for the same record.
+    /// Transactions refused because too many others wait for the same record.
     pub key_busy: u64,
-    /// Refused because the record is too big.
+    /// Transactions refused because the record is too big.
     pub record_too_big: u64,
     pub migration: Migration,
     /// Statistics of the namespace's stores.

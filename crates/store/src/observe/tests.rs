@@ -34,8 +34,8 @@ fn buckets(values: &[(u64, u64)]) -> Buckets {
     buckets
 }
 
-/// Counts of one of two cores after `seconds`. Clients and defragmentation write 100 blocks per second, and as many are
-/// freed.
+/// Counts of one of two cores after `seconds`. Clients and defragmentation write 100 blocks per second, and 100
+/// blocks per second are freed.
 fn core_after(seconds: u64) -> Counts {
     let device = DeviceStatistics {
         used_bytes: 1_000_000,
@@ -76,7 +76,8 @@ fn core_after(seconds: u64) -> Counts {
     Counts { namespaces: vec![namespace], connections_opened: 5, connections_closed: 2, ..Counts::default() }
 }
 
-/// Runs a ticker for a minute with the counts of two such cores. Returns the log's text, and the facts at the end.
+/// Runs a ticker for a minute with the counts of two cores ([`core_after`]). Returns the log's text, and the facts at
+/// the end.
 fn minute() -> (String, Facts) {
     let begin: Timestamp = "2026-11-20T23:00:00Z".parse().unwrap();
     let mut facts = facts();

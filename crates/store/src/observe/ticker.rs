@@ -194,7 +194,8 @@ impl Ticker {
 /// Number of thresholds of a latency: 1, 2, 4 and so on, in the unit of the latency.
 const COLUMNS: usize = 17;
 
-/// Latencies between two counts: unit, transactions per second, and percentages that took at least each threshold.
+/// Latencies between two counts: unit, transactions per second, and for each threshold the percentage of transactions
+/// that took at least as long.
 fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String {
     let differences = now.counts().iter().zip(before.counts()).map(|(now, before)| now.saturating_sub(*before));
     let differences: Vec<u64> = differences.collect();
@@ -239,7 +240,7 @@ fn cache_read_pct(now: &Statistics, before: Option<&Statistics>) -> f64 {
     cached as f64 * 100.0 / reads.max(1) as f64
 }
 
-/// `tsvc (..) ... lang (..)`; `None` if there was no transaction.
+/// The part of a ticker line from `tsvc (..)` to `lang (..)`; `None` if there was no transaction.
 fn transactions(counts: &Transactions) -> Option<String> {
     let all = |of: &Outcomes| of.success + of.error + of.timeout + of.not_found;
     let three = |of: &Outcomes| format!("{},{},{}", of.success, of.error, of.timeout);

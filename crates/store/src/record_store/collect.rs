@@ -6,7 +6,7 @@
 //! already dead, and dead records are never appended again. So once every block that a cold start would read has such a
 //! number, the tombstone is no longer needed.
 //!
-//! A block that stays mostly live is never collected. Its low sequence number then prevents that newer tombstones are
+//! A block that stays mostly live is never collected. Its low sequence number then prevents newer tombstones from being
 //! dropped. The tomb raider (`raid`) searches for such tombstones. When few blocks are free, the emptiest block is
 //! collected even if more of it is live than the low-water mark allows.
 

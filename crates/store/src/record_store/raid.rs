@@ -1,8 +1,8 @@
 //! The tomb raider: removes tombstones that hide nothing, even if older blocks were never collected.
 //!
-//! First, all tombstones are marked, and all records appended until then are written. Then every block is read that a
-//! cold start would read. A tombstone loses its mark when an older version of its record is found in another block.
-//! Versions in the tombstone's own block do not count, because they are overwritten together with the tombstone.
+//! First, all tombstones are marked, and all records appended until then are written. Then the search reads every block
+//! that a cold start would read. A tombstone loses its mark when an older version of its record is found in another
+//! block. Versions in the tombstone's own block do not count, because they are overwritten together with the tombstone.
 //! Deleted records are never appended again, so tombstones that keep their mark hide nothing. A block whose header is
 //! being written is read only after that write, because after a power failure the block could hold other records. An
 //! unreadable block ends the search.

@@ -2,8 +2,8 @@
 //!
 //! Blocks are read in large chunks, several at once, and examined in the order of completion. A block without a header
 //! of this device is unused. Blocks are allocated from the first on, and at most `unwritten_max` of them are begun and
-//! not written yet. So the search ends after a row of more unused blocks than that. Then `damage` judges the unreadable
-//! parts. The cold start ends with a flush, because the data may have been only in the drive's cache.
+//! not written yet. So the search ends after more than `unwritten_max` unused blocks in a row. Then `damage` judges the
+//! unreadable parts. The cold start ends with a flush, because the data may have been only in the drive's cache.
 
 use super::Store;
 use super::damage::{IncompleteBlock, Verdict};
@@ -219,7 +219,7 @@ impl Store {
         }
         progress.used = progress.used.max(block + 1);
         let header = match header {
-            // Only crafted bytes have greater numbers; no store reaches them.
+            // No store reaches `NUMBER_MAX`: such a sequence number comes from crafted bytes.
             HeaderState::Whole(header) if header.sequence < NUMBER_MAX => header,
             _ => return volume.blocks.damaged(block),
         };

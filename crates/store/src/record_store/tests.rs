@@ -245,7 +245,7 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
 #[test]
 fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
     let mut bench = Bench::new(|namespace| namespace.tomb_raider_period_sec = 100, 64);
-    // Blocks that stay unchanged; in the last of them records are deleted.
+    // Fill blocks that stay unchanged, then delete the records in the last of these blocks.
     for key in 0..300 {
         assert_eq!(bench.ask(key, Work::Write(write(&[1; 3_000], Exists::Any))).result, ResultCode::OK);
     }
@@ -344,7 +344,7 @@ fn a_device_of_another_size_is_not_written_over() {
     let namespace = bench.store.namespace.clone();
     let contents = bench.engine.stop(false);
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
-    // Like the space of the second core, after the device grew.
+    // The space lies where the second core's space would lie after the device grew.
     let space = Space {
         target: 0,
         range: BLOCK..65 * BLOCK,

@@ -20,7 +20,7 @@ const IMAGE_SEED: u32 = 0;
 /// Immediate reply to a client; `None` if the reply is due when the record is on the device.
 pub(super) type Answer = Result<Option<Reply>, ResultCode>;
 
-/// Result of a transaction from the index alone.
+/// Outcome of a transaction's first step, which uses only the index.
 pub(super) enum Step {
     Reply(Reply),
     /// Memory is full and is being reclaimed.
@@ -32,7 +32,7 @@ pub(super) enum Step {
 }
 
 impl Store {
-    /// Result of a transaction from its index entry alone.
+    /// The first step of a transaction, which uses only the index entry.
     pub(super) fn step(&self, transaction: &Transaction, entry: Option<&Entry>) -> Step {
         let refuse = |code| Step::Reply(Reply::of(code));
         let existing_reply = |entry: &Entry| Reply {
@@ -313,7 +313,7 @@ impl Store {
         Ok(Some(reply))
     }
 
-    /// Updates the numbers of records and tombstones.
+    /// Updates the counts of records and of tombstones.
     pub(super) fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
         let count_of =
             |entry: Option<&Entry>, tombstone| u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone));
@@ -321,7 +321,7 @@ impl Store {
         self.statistics.tombstones = self.statistics.tombstones + count_of(new, true) - count_of(old, true);
     }
 
-    /// The next version: greater than all previous ones, and at least the current time, us since 1970.
+    /// The next version: greater than all previous versions, and at least the current time, us since 1970.
     fn next_version(&mut self, now_ns: u64) -> u64 {
         self.version = (self.version + 1).max(self.now_us(now_ns));
         self.version
@@ -339,7 +339,7 @@ fn image(record: &Record<'_>) -> Vec<u8> {
     bytes
 }
 
-/// True if bins that are not written are removed.
+/// True if the write removes all bins that it does not write.
 pub(super) fn replaces(write: &Write) -> bool {
     matches!(write.policy.exists, Exists::CreateOrReplace | Exists::ReplaceOnly)
 }

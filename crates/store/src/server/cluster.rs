@@ -18,7 +18,7 @@ pub(super) const MAGIC: u8 = 0xfb;
 /// Bytes before the body.
 pub const HEADER_BYTES: usize = 16;
 
-/// Longest body: a record and its digest, or a client's message about it.
+/// Longest body, bytes: a record and its digest, or a client's message about a record.
 pub const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Node {
     /// Host for clients.
     pub host: String,
     pub port: u16,
-    /// Number of the node, which determines its partitions.
+    /// Number of the node. Determines the node's partitions.
     pub id: u64,
 }
 

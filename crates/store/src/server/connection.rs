@@ -34,10 +34,11 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: Arc<TcpStream>,
-    /// Distinguishes the connection from an earlier one with the same number.
+    /// Distinguishes the connection from an earlier connection with the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
-    /// For a node: number of the node's process, and number of this node's mode changes when the greeting came.
+    /// For a connection of another node: number of that node's process, and this node's number of mode changes when the
+    /// greeting arrived.
     pub(super) process: u64,
     pub(super) greeting_changes: u16,
     /// Bytes received and not parsed yet.
@@ -52,7 +53,7 @@ pub(super) struct Connection {
     pub(super) pinged_ns: u64,
     /// True while a receive operation is in the ring.
     pub(super) is_receiving: bool,
-    /// For a connection to a node: cleared when the link is lost, so that the connecting thread makes a new one.
+    /// For a connection to a node: cleared when the link is lost, so that the connecting thread makes a new link.
     pub(super) link: Option<Arc<AtomicBool>>,
     /// True while the receive operation is being cancelled.
     pub(super) is_cancelling: bool,
@@ -62,13 +63,13 @@ pub(super) struct Connection {
     pub(super) is_closed: bool,
     /// Number of the oldest unanswered request.
     first_number: u64,
-    /// Requests from `first_number` on, each with its reply if the reply is ready but not due.
+    /// Requests from `first_number` on, each with its reply if the reply is ready, but waits for earlier replies.
     pending_replies: VecDeque<Option<Vec<u8>>>,
-    /// The batch among the unanswered requests, always the last request; and its memory, bytes (approximate).
+    /// The unanswered batch, which is always the last request: its number, and its approximate memory, bytes.
     pub(super) batch: Option<(u32, usize)>,
     /// Bytes of the largest reply.
     reply_bytes: usize,
-    /// Bytes of replies that are ready but not due.
+    /// Bytes of replies that are ready, but wait for earlier replies.
     early_bytes: usize,
     output: Vec<u8>,
     /// An empty buffer for reuse.
@@ -123,7 +124,7 @@ impl Connection {
         self.first_number == number
     }
 
-    /// Answers request `number` with the output of `write`, in its turn.
+    /// Answers request `number` with the output of `write`, after the replies to all earlier requests.
     pub(super) fn answer(&mut self, number: u64, write: impl FnOnce(&mut Vec<u8>)) {
         if !self.is_first(number) {
             let mut reply = Vec::new();
@@ -190,7 +191,7 @@ impl Connection {
         Some(std::mem::replace(&mut self.output, std::mem::take(&mut self.spare)))
     }
 
-    /// Takes back the bytes that were sent.
+    /// Takes back the buffer of a completed send.
     pub(super) fn sent(&mut self, mut bytes: Vec<u8>) {
         self.sending_bytes = 0;
         if bytes.capacity() <= KEPT_BYTES {
@@ -203,7 +204,7 @@ impl Connection {
         self.sending_bytes > 0
     }
 
-    /// Appends received bytes. Returns all of them.
+    /// Appends `arrived` to the bytes that are not parsed yet. Returns all these bytes.
     pub(super) fn take_input(&mut self, arrived: &[u8]) -> Vec<u8> {
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(arrived);

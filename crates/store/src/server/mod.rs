@@ -1,4 +1,5 @@
-//! The server: a thread per core, each with a ring for its connections and devices and its part of every namespace.
+//! The server: a thread per core. Each thread has a ring for its connections and devices, and a part of every
+//! namespace.
 //!
 //! ```text
 //!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition
@@ -125,7 +126,7 @@ impl Drop for Server {
 /// Timeout for connecting to a node.
 const TRY: Duration = Duration::from_millis(500);
 
-/// Delay before the next attempt to connect: after a failed attempt, and after a successful one.
+/// Minimum delay before the next attempt to connect: after a failed attempt, and after a successful attempt.
 const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 
@@ -145,7 +146,7 @@ fn start_links(state: &Arc<State>) {
 fn keep_link(state: &Weak<State>, core: usize, node: usize, link: &Arc<AtomicBool>) {
     // Time since which all attempts to connect have been refused.
     let mut refused_ns = None;
-    // Time since which this node has been waiting for the other, without serving any partition.
+    // Time since which this node has been waiting for the other node, without serving any partition.
     let mut waiting_since_ns: Option<u64> = None;
     while let Some(state) = state.upgrade() {
         let mut pause = AGAIN;

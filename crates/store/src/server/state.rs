@@ -110,7 +110,7 @@ pub struct State {
     pub(super) ready: AtomicUsize,
     /// Number of shards that have reported the contents of their devices, and all these contents together.
     pub(super) reported_contents: Mutex<(usize, DeviceContents)>,
-    /// Number of shards that do not open because of damage.
+    /// Number of shards with a store that does not open because of damage.
     pub(super) damaged_shards: AtomicUsize,
     /// Number of shards' links to other nodes that are up.
     pub(super) links: AtomicUsize,
@@ -258,7 +258,7 @@ impl State {
         }
     }
 
-    /// Number of clients' requests so far, and of failed ones: those that timed out, or whose partition no node could
+    /// Number of clients' requests so far, and number of failures: timeouts, and requests whose partition no node could
     /// serve.
     pub(super) fn requests(&self) -> [u64; 2] {
         let mut sums = [0; 2];

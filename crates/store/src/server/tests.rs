@@ -243,7 +243,7 @@ fn a_frame_may_come_in_any_pieces() {
         client.0.write_all(&[*byte]).unwrap();
     }
     assert_eq!((client.result(), client.result()), ((0, 1, Vec::new()), (0, 1, vec![7; 300])));
-    // A request larger than a buffer of the ring, followed by the next requests in the same write.
+    // Send a request that is larger than a buffer of the ring, and the next requests in the same write.
     let large = vec![9; 200_000];
     client.0.write_all(&[put(2, &large), get(2), get(1)].concat()).unwrap();
     assert_eq!(client.result(), (0, 1, Vec::new()));
@@ -314,7 +314,7 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
         }
     }
     assert_eq!(good.ask(&get(1)).2.len(), 20_000);
-    // Answered: 1 MiB, the waiting requests, and the kernel's socket buffers. That is far less than requested.
+    // The replies fill 1 MiB in the server and the kernel's socket buffers: far less than the client requested.
     let answered = bench.counted(|of| of.namespaces[0].client.read.success) as usize * 20_000;
     assert!(answered < 50 << 20 && answered < asked / get(1).len() * 20_000, "{answered}");
     // Once the client reads, it gets all replies.
@@ -336,7 +336,7 @@ fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
     let mut good = bench.client();
     let mut greedy: Vec<_> = (0..10).map(|_| bench.client()).collect();
     let part = [&[2, 3, 0, 0, 3, 0, 0, 0][..], &[22; 6 << 20]].concat();
-    // 60 MB of frames of 48 MiB; a closed client cannot send everything.
+    // Each client sends 6 MiB of a frame of 48 MiB. A client whose connection is closed cannot send everything.
     greedy.iter_mut().for_each(|client| _ = client.0.write_all(&part));
     bench
         .until("those that hold most are closed", |bench| (6..10).contains(&bench.counted(|of| of.connections_reaped)));
@@ -357,7 +357,7 @@ fn who_sends_no_more_still_gets_what_was_asked_for() {
 #[test]
 fn thousands_of_connections_are_served_and_one_too_many_is_closed() {
     let files = sys::process::raise_open_files().unwrap();
-    // Each connection has both ends in this process. 10,000 connections, if so many files may be open.
+    // Opens 10,000 connections, or fewer if the limit of open files requires it. Both ends of each are in this process.
     let count = 10_000.min((files as usize).saturating_sub(500) / 2);
     if count < 10_000 {
         println!("skipped: 10,000 connections (only {count}: the limit of open files is {files})");
@@ -407,7 +407,7 @@ fn a_batch_larger_than_a_reply_may_be_comes_in_frames_and_in_its_turn() {
     for key in 0..500 {
         assert_eq!(client.ask(&put(key, &vec![key as u8; 10_000])).0, 0);
     }
-    // Twice 5 MB: more than the server buffers for a client that does not read.
+    // The reply to each batch has 5 MB: more than the server buffers for a client that does not read.
     client.0.write_all(&[get(0), batch(0..501), batch(0..501), get(1)].concat()).unwrap();
     std::thread::sleep(Duration::from_millis(50));
     assert_eq!(client.result().2.len(), 10_000);

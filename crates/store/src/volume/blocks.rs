@@ -7,10 +7,10 @@
 //! ```
 //!
 //! A freed block is not free yet. The block may be overwritten only when all records that replaced its records are on
-//! the device; otherwise a crash would lose both the new records and the old ones. Appended records are numbered. A
-//! freed block notes the last number, and becomes free when all records up to that number are durable. So the last
-//! durable version of a record stays on the device until a newer version is durable. A cold start therefore never takes
-//! an older version for the newest, and need not distinguish free blocks from used ones.
+//! the device; otherwise a crash would lose both the new records and the old ones. Appended records are numbered. For a
+//! freed block, the last number is noted: the block becomes free when all records up to that number are durable. So the
+//! last durable version of a record stays on the device until a newer version is durable. A cold start therefore never
+//! takes an older version for the newest, and need not distinguish free blocks from used ones.
 
 use crate::seal::{Bounds, NEXT, NO_BLOCK, Next};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -25,10 +25,10 @@ const EMPTIED: usize = 16;
 /// Minimum number of free blocks that are kept for writes while other free blocks get an empty header.
 const LEFT: usize = 4;
 
-/// Number of blocks among which the emptiest is searched when few blocks are free.
+/// Number of blocks that a search for the emptiest block examines when few blocks are free.
 const LOOKED_AT: usize = 10_000;
 
-/// Number of blocks that each allocation examines, to find the oldest.
+/// Number of blocks that each allocation examines, to find the oldest block.
 const SWEPT: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub(crate) enum State {
 pub(crate) struct Block {
     /// Sequence number of the header on the device. Changes when the write of a new header is complete.
     pub(crate) sequence: u64,
-    /// Start value of its records' checksums.
+    /// Start value of the checksums of the block's records.
     pub(crate) seed: u32,
     /// Units of live records.
     pub(crate) live: u32,
@@ -93,7 +93,8 @@ pub(crate) struct Blocks {
     to_empty: usize,
     /// Blocks that have no header on the device, except the pristine blocks.
     headerless: BTreeSet<u32>,
-    /// Blocks in use again that are not written yet, with their new sequence numbers, in the order of these numbers.
+    /// Reused blocks whose first write is not complete, each with its new sequence number, in the order of these
+    /// numbers.
     unwritten: VecDeque<(u32, u64)>,
     /// For each block: sequence number up to which its uses have ended, according to a durable seal or mark.
     announced: BTreeMap<u32, u64>,
@@ -191,7 +192,7 @@ impl Blocks {
         self.headerless.first().copied().unwrap_or(self.used)
     }
 
-    /// The blocks that are overwritten next. `sequence`: number of the block that was begun last.
+    /// The blocks that are overwritten next. `sequence`: sequence number of the block that was begun last.
     pub(crate) fn next(&self, sequence: u64) -> Next {
         let unwritten = self.unwritten.iter().map(|(block, sequence)| (*block, sequence - 1));
         let mut next = [(NO_BLOCK, 0); NEXT];
@@ -310,7 +311,7 @@ impl Blocks {
     }
 
     /// Starts to give an empty header to some free blocks with old versions of records. Returns true if all blocks that
-    /// were free at the start have an empty header, or if too few blocks are free for more.
+    /// were free at the start have an empty header, or if too few blocks are free to go on.
     pub(crate) fn empty_some(&mut self) -> bool {
         let may_begin = self.available().saturating_sub(LEFT).min(EMPTIED).saturating_sub(self.renewing);
         let mut remaining = may_begin;
@@ -413,8 +414,8 @@ impl Blocks {
         (entry.sequence, entry.state, entry.is_empty) = (0, State::Bad, false);
     }
 
-    /// Sorts the blocks after the cold start, which has read the blocks before `end`. Blocks in `blocks_to_renew` have to get an
-    /// empty header.
+    /// Sorts the blocks after the cold start, which has read the blocks before `end`. Blocks in `blocks_to_renew` have
+    /// to get an empty header.
     pub(crate) fn start(&mut self, end: u32, blocks_to_renew: &BTreeSet<u32>) {
         self.used = end;
         let mut free = Vec::new();

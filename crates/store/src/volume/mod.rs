@@ -26,8 +26,8 @@ use writes::Marks;
 /// Maximum number of spare buffers kept for the next blocks.
 const SPARE_MAX: usize = 8;
 
-/// Numbers of free blocks at which new blocks are refused: to clients' records, and to tombstones. Collection may use
-/// all blocks.
+/// Number of free blocks at which clients' records get no new block, and number at which tombstones get no new block.
+/// Collection may use all blocks.
 const RESERVED: [usize; 2] = [4, 2];
 
 /// Maximum number of empty headers that are being written.
@@ -37,8 +37,8 @@ const RENEWALS_MAX: usize = 4;
 /// urgent.
 const SHORT: usize = 2;
 
-/// Maximum number of blocks of this size that are begun and not written yet. So after a row of more unused blocks than
-/// this number, a cold start has seen all used blocks.
+/// Maximum number of blocks of this size that are begun and not written yet. So a cold start has seen all used blocks
+/// after more than this number of unused blocks in a row.
 pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
@@ -91,7 +91,7 @@ struct Buffer {
     first_in_flight: Option<u64>,
     /// When the first record that no write covers yet was appended.
     since_ns: u64,
-    /// Replies due when this many bytes are on the device.
+    /// Replies that wait for the device: bytes of the buffer that must be on the device, transaction number, and reply.
     replies: VecDeque<(usize, u64, Reply)>,
     failures: u32,
     retry_ns: u64,
@@ -173,7 +173,7 @@ impl Volume {
             min_avail_pct: namespace.min_avail_pct,
             packed_units: (block_bytes / UNIT) as u32,
             post_write_blocks: namespace.post_write_blocks as usize,
-            // Fewer blocks than the row of unused blocks that ends a cold start.
+            // Fewer blocks than the number of consecutive unused blocks that ends a cold start.
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
                 .clamp(1, unwritten_max(block_bytes) as usize / 2),
             opening,

@@ -51,7 +51,8 @@ impl Volume {
         self.enqueue(index);
     }
 
-    /// Does due work: flushes by time, writes queued buffers. Returns the time of the next work.
+    /// Does due work: queues buffers whose time limit has passed, and writes queued buffers. Returns the time of the
+    /// next work.
     pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl Disk) -> u64 {
         let now_ns = disk.now_ns();
         let mut next_ns = u64::MAX;

@@ -38,14 +38,14 @@ pub enum Malformed {
     #[error("expected a frame of kind 1 to 4, found kind {0}")]
     Kind(u8),
     /// The body is longer than allowed.
-    #[error("expected a frame of at most {limit} bytes, found one of {bytes} bytes")]
+    #[error("expected a frame of at most {limit} bytes, found a frame of {bytes} bytes")]
     Length {
         /// Length according to the frame's header.
         bytes: u64,
         limit: usize,
     },
     /// A body that contradicts the counts in it.
-    #[error("a message with an invalid part: {0}")]
+    #[error("a part of the message is invalid: {0}")]
     Body(&'static str),
 }
 
@@ -118,10 +118,10 @@ mod tests {
             "expected a frame of version 2, found version 71: the other side speaks TLS or another protocol"
         );
         assert_eq!(of([2, 5, 0, 0, 0, 0, 0, 0]), "expected a frame of kind 1 to 4, found kind 5");
-        assert_eq!(of([2, 3, 0, 0, 0, 0, 0, 101]), "expected a frame of at most 100 bytes, found one of 101 bytes");
+        assert_eq!(of([2, 3, 0, 0, 0, 0, 0, 101]), "expected a frame of at most 100 bytes, found a frame of 101 bytes");
         assert_eq!(
             of([2, 3, 255, 255, 255, 255, 255, 255]),
-            "expected a frame of at most 100 bytes, found one of 281474976710655 bytes"
+            "expected a frame of at most 100 bytes, found a frame of 281474976710655 bytes"
         );
     }
 }

@@ -52,9 +52,9 @@ pub mod info3 {
     pub const LAST: u8 = 1;
     /// The record must exist.
     pub const UPDATE_ONLY: u8 = 1 << 3;
-    /// Bins that are not written are removed.
+    /// Bins that the request does not write are removed.
     pub const CREATE_OR_REPLACE: u8 = 1 << 4;
-    /// The record must exist, and bins that are not written are removed.
+    /// The record must exist, and bins that the request does not write are removed.
     pub const REPLACE_ONLY: u8 = 1 << 5;
     /// Mode of a read, together with [`READ_RELAX`]. Neither bit: session consistency; only `READ_TYPE`: linearizable;
     /// only `READ_RELAX`: any replica.
@@ -72,7 +72,7 @@ pub mod info4 {
 pub mod field {
     pub const NAMESPACE: u8 = 0;
     pub const SET: u8 = 1;
-    /// The key, behind its particle type.
+    /// The key's particle type, then the key.
     pub const KEY: u8 = 2;
     pub const DIGEST: u8 = 4;
     /// Number of a transaction over several records.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! info      "name\nname\n" -> "name\tvalue\nname\tvalue\n", in the same order
-//! security  scheme, result, command, fields (a byte each), 12 unused; then fields:
+//! security  scheme, result, command, number of fields (a byte each), 12 unused bytes; then the fields, each as:
 //!           length, 32 bits | id | value
 //! ```
 //!
@@ -12,7 +12,8 @@ use super::frame::{self, FrameKind, HEADER_BYTES, Malformed};
 use super::message;
 use results::units::{Grouped, quoted};
 
-/// Maximum bytes of a reply. The longest known are below 1 MiB: partition maps of many namespaces, and lists of sets.
+/// Maximum bytes of a reply. The longest known replies are below 1 MiB: partition maps of many namespaces, and lists of
+/// sets.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// Maximum characters of an unexpected reply that are shown.
@@ -40,7 +41,7 @@ pub fn body_bytes(header: [u8; HEADER_BYTES], kind: FrameKind) -> Result<usize, 
         Ok((found, bytes)) if found == kind => Ok(bytes),
         Err(Malformed::Length { bytes, .. }) => {
             let (limit, bytes) = (Grouped(REPLY_BYTES_MAX as u64), Grouped(bytes));
-            Err(format!("expected a reply of at most {limit} bytes, found one of {bytes} bytes"))
+            Err(format!("expected a reply of at most {limit} bytes, found a reply of {bytes} bytes"))
         }
         _ => {
             let hex: Vec<_> = header.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -225,7 +226,7 @@ mod tests {
         let begin = "expected a reply that begins with 02 01 (Aerospike's protocol), found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")";
         assert!(error.starts_with(begin), "{error}");
         let error = body_bytes(*b"\x02\x01\x80\0\0\0\0\0", FrameKind::Info).unwrap_err();
-        assert_eq!(error, "expected a reply of at most 16,777,216 bytes, found one of 140,737,488,355,328 bytes");
+        assert_eq!(error, "expected a reply of at most 16,777,216 bytes, found a reply of 140,737,488,355,328 bytes");
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub struct Request {
     /// Index of the namespace.
     pub namespace: usize,
     pub transaction: Transaction,
-    /// True for a read that a replica must not answer: linearizable, or of all copies.
+    /// True for a read that a replica must not answer: a linearizable read, or a read that consults all copies.
     pub at_master: bool,
 }
 
@@ -227,7 +227,7 @@ fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
 mod batch_bits {
     /// Except for the digest, the key is like the previous key: nothing more follows.
     pub(super) const REPEAT: u8 = 1;
-    /// Three info bytes follow; without this bit, only the first info byte.
+    /// Three info bytes follow; without this bit, only the first of them follows.
     pub(super) const INFO: u8 = 1 << 1;
     /// A generation follows.
     pub(super) const GENERATION: u8 = 1 << 2;
@@ -288,7 +288,7 @@ fn batch_of(
             None if bits & batch_bits::REPEAT != 0 => return Err(Malformed::Body("keys").into()),
             _ => *row.insert(take_row(&mut bytes, bits)?),
         };
-        // A key of 25 bytes may repeat the operations of the previous key.
+        // A key of 25 bytes may repeat the operations of the previous key, so the operations count for each key.
         copied_bytes += ops.len() + fields.key.len();
         if copied_bytes > limits.batch_bytes {
             return Err(MessageError::Refused(ResultCode::PARAMETER));

@@ -311,7 +311,7 @@ fn a_batch_that_would_take_too_much_is_refused_and_a_torn_one_is_malformed() {
     assert_eq!(refused(&batch(3, &[]), limits), ResultCode::BATCH_REQUESTS);
     assert_eq!(refused(&batch(u32::MAX, &[]), limits), ResultCode::BATCH_REQUESTS);
     assert_eq!(refused(&batch(0, &[]), limits), ResultCode::PARAMETER);
-    // 19 bytes of operations, sent once for two keys.
+    // The batch has 19 bytes of operations, sent once for two keys.
     assert!(parse(&batch(2, &[&write, &[1]]), limits, namespace_of).is_ok());
     assert_eq!(refused(&batch(2, &[&write, &[1]]), Limits { batch_bytes: 37, ..limits }), ResultCode::PARAMETER);
     for torn in [batch(2, &[&write]), batch(1, &[&[1]]), batch(1, &[&write[..write.len() - 1]])] {

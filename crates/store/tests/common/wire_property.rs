@@ -21,7 +21,7 @@ pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
             FrameKind::Info => {
                 info::put(&mut out, body, &facts);
                 let names = body.split(|byte| *byte == b'\n').filter(|name| !name.is_empty()).count();
-                // The length in the header may contain this byte, too.
+                // The header is left out, because its length may contain a newline byte, too.
                 let lines = out[frame::HEADER_BYTES..].iter().filter(|byte| **byte == b'\n').count();
                 assert!(names == 0 && lines > 0 || lines == names.min(257), "{names} names, {lines} lines");
             }

@@ -33,7 +33,7 @@ pub enum Query {
     FdpConfigurations(u16),
     /// Log page 21h: usage of the reclaim unit handles of an endurance group.
     FdpUsage(u16),
-    /// Log page 22h: bytes written by hosts and to the media of an endurance group.
+    /// Log page 22h: bytes that hosts wrote to an endurance group, and bytes that the drive wrote to the group's media.
     FdpStatistics(u16),
     /// Feature 1Dh: state of FDP in an endurance group. The answer has no bytes; the state is the command's result.
     FdpFeature(u16),
@@ -281,7 +281,7 @@ mod tests {
         assert_eq!(offset_of!(Command, cdw10), 40);
         assert_eq!(offset_of!(Command, timeout_ms), 64);
         assert_eq!(offset_of!(Command, result), 68);
-        // Direction (both), size, letter, number.
+        // Each number has four parts: direction (3: both), size of the struct (72), letter, number of the request.
         assert_eq!(NVME_IOCTL_ADMIN_CMD, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x41);
         assert_eq!(NVME_IOCTL_IO_CMD, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x43);
     }

@@ -51,7 +51,7 @@ pub struct Namespace {
     pub transfer_bytes_max: u32,
     /// True if every write sets FUA.
     pub fua: bool,
-    /// Placement identifiers of placement 1, 2...: the placement list of the namespace.
+    /// Placement identifiers of placements 1, 2 and so on: the placement list of the namespace.
     pub placement_ids: Vec<u16>,
 }
 
@@ -239,7 +239,7 @@ mod tests {
         let mut buf = || pool.cut(16384).unwrap();
         // Byte 8,192 is in block 16, with blocks of 512 bytes. 16,384 bytes are 32 blocks, counted from 0.
         assert_eq!(told(&commands.entry(&mut op(OpKind::Read, 0, buf()), 0)), (READ, 1, 16384, [16, 0, 31, 0]));
-        // A partition at 1 MiB, blocks of 4 KiB: 256 + 2; every write has FUA.
+        // The partition begins at 1 MiB: with blocks of 4 KiB, byte 8,192 is in block 256 + 2. Every write has FUA.
         assert_eq!(told(&commands.entry(&mut op(OpKind::Write, 1, buf()), 0)), (WRITE, 2, 16384, [258, 0, 3 | FUA, 0]));
         let far = Op { offset: 5 << 41, ..op(OpKind::Read, 0, buf()) };
         assert_eq!(told(&commands.entry(&mut { far }, 0)).3, [0, 5, 31, 0], "5 << 32 blocks");
@@ -282,7 +282,7 @@ mod tests {
         let mut commands = commands(&mut pool);
         let entry = commands.entry(&mut op(OpKind::Deallocate, 1, Buf::empty()), 0);
         assert_eq!(told(&entry), (DATASET_MANAGEMENT, 2, 16, [0, 4, 0, 0]));
-        // No attributes, 4 blocks, from 258 on.
+        // The range has no attributes, and 4 blocks from block 258 on.
         assert_eq!(commands.ranges[48..64], [0, 0, 0, 0, 4, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0]);
     }
 

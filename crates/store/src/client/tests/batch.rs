@@ -52,7 +52,7 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
     let requests = servers.iter().map(Server::requests).sum::<u32>() - before;
     assert!((20..=40).contains(&requests), "one or two for each: {requests}");
     assert_eq!(client.settings.verification.take().records, u64::from(20 * RECORDS));
-    // Two records are old. Later batches read these as further keys.
+    // Records 0 and 1 are now old. Batches for other keys may also contain these two records.
     for server in &servers {
         server.set(FaultMode::Forgets);
     }
@@ -64,7 +64,7 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
         outcomes[2..].iter().all(|outcome| outcome.is_done() || [old(0), old(1)].contains(outcome)),
         "{outcomes:?}"
     );
-    // The first two batches have both records.
+    // The batches of operations 0 and 1 each contain an old record.
     assert!(outcomes[..2].iter().all(|outcome| [old(0), old(1)].contains(outcome)), "{outcomes:?}");
     assert!(outcomes[2..].iter().any(|outcome| !outcome.is_done()), "in a batch of another key: {outcomes:?}");
     let read = client.settings.verification.take();
@@ -72,7 +72,8 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
     assert_eq!(read.refused, Some(Refused { old: 2, ..Refused::default() }));
 }
 
-/// Answers each message with an entry for each position and code, and with a last entry if `last` has a code.
+/// Answers each message with one entry for each (position, code) in `entries`, and with a last entry if `last` has a
+/// code.
 fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> ReplyHook {
     Arc::new(move |kind, _, out: &mut dyn Write| {
         let mut bytes = Vec::new();

@@ -15,13 +15,13 @@ use std::time::Duration;
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum FaultMode {
     Serves,
-    /// Acknowledges writes and does not do them.
+    /// Acknowledges writes without executing them.
     Forgets,
     /// Changes a byte of the data read.
     Flips,
     /// Never answers a transaction.
     Hangs,
-    /// Closes the connection instead of sending every fifth answer.
+    /// Closes the connection at every fifth answer, and does not send this answer.
     Closes,
     /// Sends an invalid answer.
     Lies,
@@ -53,7 +53,7 @@ pub(super) struct State {
     /// The server reports this as the generation of the peers and of the partitions.
     pub(super) generation: AtomicU32,
     pub(super) racks: Mutex<String>,
-    /// If set, may answer instead of the server.
+    /// If set, this hook may answer instead of the server.
     pub(super) liar: Mutex<Option<ReplyHook>>,
     /// True if the server has stopped: it closes all connections.
     pub(super) is_over: AtomicBool,
@@ -65,7 +65,7 @@ pub(super) struct State {
     pub(super) name: String,
     /// If set, clients are served only after a login.
     pub(super) password: Mutex<Option<&'static str>>,
-    /// Numbers of logins by password and by session.
+    /// Number of logins with a password, and number of logins with a session token.
     pub(super) logins: [AtomicU32; 2],
     pub(super) tls: Option<Arc<rustls::ServerConfig>>,
 }
@@ -160,7 +160,7 @@ impl Server {
         Client::new(settings, (0, 1), Setup::new(8, 0)).unwrap()
     }
 
-    /// A client with these changes of its settings.
+    /// A client whose settings were changed by `change`.
     pub(super) fn client_as(&self, timeout_ms: u32, change: impl FnOnce(&mut ClientSettings)) -> Client {
         let cluster = Cluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
         let mut settings = settings(cluster, 300, timeout_ms);
@@ -297,7 +297,7 @@ impl State {
             Ok(Command::Single { request, .. }) => request.transaction,
             Ok(Command::Batch { requests, .. }) => {
                 let begin = frame::begin(out, FrameKind::Message);
-                // In reverse order of the request.
+                // The entries of the reply are in the reverse order of the request's keys.
                 for wire::BatchKey { index, request } in requests.into_iter().rev() {
                     let mut answer = self.read(request.unwrap().transaction.digest);
                     if let FaultMode::Refuses(code) = manner {

@@ -44,7 +44,7 @@ const NONSENSE: [Nonsense; 12] = [
     ("zeros in a frame", |kind, out| out.write_all(&header(kind, 64)).and(out.write_all(&[0; 64])).is_ok()),
 ];
 
-/// Point of the protocol where a server lies: a kind of message, and for info a name in the request.
+/// Point of the protocol where a server lies: a kind of frame, and for info frames a name in the request.
 type Point = (FrameKind, &'static str);
 
 fn lies(place: Point, nonsense: fn(FrameKind, &mut dyn Write) -> bool) -> ReplyHook {

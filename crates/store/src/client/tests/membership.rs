@@ -53,7 +53,7 @@ fn a_node_that_joins_gets_its_partitions_and_no_write_is_lost() {
     let mut client = one.client(4, PATIENT_MS);
     assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
     let queries = one.state.maps.load(Ordering::Relaxed);
-    // The new node claims half of the partitions with a higher regime, while the old node still reports all.
+    // The new node claims half of the partitions with a higher regime, while the old node still reports all partitions.
     let other = Server::with("A2", &half(0, 255));
     *other.state.records.lock().unwrap() = one.state.records.lock().unwrap().clone();
     other.state.regime.store(1, Ordering::SeqCst);

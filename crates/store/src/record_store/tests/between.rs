@@ -27,7 +27,7 @@ fn a_record_that_is_written_while_it_is_read_and_its_block_used_again_is_read_wh
     let mut done = Vec::new();
     bench.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
     for mut done in done {
-        // As if the block had been reused meanwhile.
+        // Zeros stand for the bytes of a block that was reused during the read.
         done.buf.fill(0);
         bench.store.on_completion(done, &mut bench.engine, &mut bench.replies);
     }
@@ -146,7 +146,7 @@ fn writes_stop_while_there_is_room_for_deletions() {
 #[test]
 fn while_more_waits_than_may_no_block_is_begun_for_deletions_either_and_then_all_goes_on() {
     let mut bench = Bench::new(|namespace| namespace.max_write_cache_bytes = 2 * BLOCK, 64);
-    // No time passes: nothing is written.
+    // No time passes, so nothing is written to the drive.
     (0..5_000).for_each(|key| bench.submit(key, key, put(b"x")));
     let of = |bench: &mut Bench, code| {
         let replies = std::mem::take(&mut bench.replies);
@@ -312,7 +312,7 @@ fn a_device_that_a_burst_filled_takes_writes_again_when_records_are_deleted() {
     for commit in [false, true] {
         let mut bench = Bench::new(|namespace| namespace.commit_to_device = commit, 64);
         let mut key = 0;
-        // More writes than the device has space for, without a pause.
+        // Submit more writes than the device has space for, without a pause.
         for _ in 0..2_000 {
             bench.submit(key, key, put(&[1; 3_000]));
             key += 1;

@@ -214,8 +214,8 @@ impl Pair {
         is_earlier(changes, self.takeover_changes.load(Ordering::SeqCst))
     }
 
-    /// Role of this node for a partition: 0 master, 1 replica, `None` neither. `has_copies`: the namespace has two copies
-    /// of each record.
+    /// Role of this node for a partition: 0 master, 1 replica, `None` neither. `has_copies`: the namespace has two
+    /// copies of each record.
     pub(super) fn role(&self, cluster: &Cluster, partition: u16, has_copies: bool) -> Option<usize> {
         match self.mode() {
             _ if !has_copies => cluster.has(partition, 0).then_some(0),
@@ -231,7 +231,7 @@ impl Pair {
             return None;
         }
         let mode = contents.mode();
-        // A node that is behind stays behind whatever its devices are, and has to tell the other node at once.
+        // A node that is behind stays behind, even with other devices, and has to tell the other node at once.
         let recorded = contents.recorded.filter(|of| of.devices == contents.devices || mode == Some(Mode::Behind));
         self.recorded_mode.store(recorded.map_or(UNRECORDED, |of| of.mode as u8), Ordering::SeqCst);
         let mut state = lock(&self.state);
@@ -253,8 +253,8 @@ impl Pair {
         self.mode().is_stuck(peer_mode, covers)
     }
 
-    /// Handles the greeting of a process of the other node. `empty_namespaces`: bits of its namespaces without records. Returns
-    /// this node's new mode, if the mode changes.
+    /// Handles the greeting of a process of the other node. `empty_namespaces`: bits of the other node's namespaces
+    /// without records. Returns this node's new mode, if the mode changes.
     pub(super) fn on_greeting(
         &self,
         process: u64,

@@ -1,9 +1,9 @@
 //! Modes of a node in a pair, and the changes of mode that the other node's mode causes. Also the contents of this
 //! node's devices at the start, and the mode that follows from them.
 //!
-//! The record of the mode identifies the devices for which it was written. So a starting node recognises devices that
-//! were formatted later, and losses that were accepted later, even if it crashes several times before it records its
-//! mode again.
+//! The record of the mode identifies the devices for which it was written. So a starting node recognises devices
+//! that were formatted after the mode was recorded, and losses that were accepted after that, even if the node crashes
+//! several times before it records its mode again.
 //!
 //! ```text
 //! sets of the devices u64 | write blocks lost in the record's store u64 | in other stores u64 | mode u8     big-endian
@@ -122,7 +122,7 @@ impl ModeVersion {
         Self { mode, changes: (self.changes + 1) & 4095 }
     }
 
-    /// True if the same process reported this before `other`.
+    /// True if the same process reported this mode before the mode `other`.
     pub(super) fn is_before(self, other: Self) -> bool {
         // `Deciding` is reported until the mode is recorded, with the same number of changes.
         let was_deciding = self.mode == Mode::Deciding && other.mode != Mode::Deciding;
@@ -179,7 +179,7 @@ impl ModeRecord {
 pub(in crate::server) struct DeviceContents {
     pub(in crate::server) recorded: Option<ModeRecord>,
     pub(in crate::server) devices: DeviceIdentity,
-    /// Bits of the namespaces with two copies of each record. The first of them has the record of the mode.
+    /// Bits of the namespaces with two copies of each record. The first of these namespaces has the record of the mode.
     pub(in crate::server) replicated: u32,
     /// Bits of the namespaces that have records.
     pub(in crate::server) nonempty: u32,

@@ -87,7 +87,7 @@ impl Device {
     }
 }
 
-/// A copy of a record that waits for its answer: a client's write, or a record that the other node may lack.
+/// A copy that waits for its answer: of a client's write, or of a record that the other node may lack.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
     core: usize,
@@ -125,10 +125,10 @@ struct Story {
     running: [Option<Running>; 2],
     /// Messages of each core of each node to the other node; `None` while the link is down.
     links: [[Option<VecDeque<Message>>; CORES]; 2],
-    /// Late messages on broken connections: receiver, its process, and its mode changes when the connection was
-    /// greeted.
+    /// Late messages on broken connections: receiver, the receiver's process, and its mode changes when the connection
+    /// was greeted.
     ghosts: Vec<(usize, u64, u16, Message)>,
-    /// Mode changes of each node when it was greeted on a link of the other node.
+    /// Number of mode changes of each node when the node was greeted on a link of the other node.
     greeted: [[u16; CORES]; 2],
     /// Answers to the messages on the links.
     answers: [[VecDeque<Message>; CORES]; 2],

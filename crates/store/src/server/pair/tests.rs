@@ -206,7 +206,7 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
     }
 }
 
-/// A node with records, and with new devices for the namespaces of these bits.
+/// A node with records, and with new devices for the namespaces whose bits are set in `empty`.
 fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
     let pair = pair(own);
     let devices = DeviceIdentity { device_sets: 1, lost_blocks: [0; 2] };
@@ -287,7 +287,7 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
     ] {
         assert_eq!(mode(recorded, full), expected, "{recorded:?} with records in {full}");
     }
-    // Without a recorded mode and without damage.
+    // The devices have no recorded mode and no damage.
     let mode = |full| DeviceContents { nonempty: full, replicated: 6, ..DeviceContents::default() }.mode();
     assert_eq!([mode(0), mode(2), mode(4)], [Some(Fresh), None, Some(MaybeAhead)]);
 }

@@ -228,7 +228,7 @@ impl Shard {
             (NodeMessage::Compared { number, version }, Role::Outbound(node)) if self.links[node] == Some(at) => {
                 self.on_compared(number, version);
             }
-            // Answers on an earlier link: their transactions have failed already.
+            // The answer is for a request on an earlier link, and the transaction has failed already.
             (NodeMessage::Done { .. } | NodeMessage::Compared { .. }, Role::Outbound(_)) => {}
             (NodeMessage::ComparedAll { comparison, core, cores }, Role::Inbound) => {
                 if core >= cores || cores > u32::from(u16::MAX) {

@@ -174,8 +174,8 @@ impl Shard {
         self.state.setup.cluster.others().next().map(|(node, _)| node)
     }
 
-    /// The node that must also get a write of this record, if there is one. `mode_version`: this node's mode when the write
-    /// began, paired or ahead. Errors: that node is not connected, or cannot take more writes now.
+    /// The node that must also get a write of this record, if there is one. `mode_version`: this node's mode when the
+    /// write began, paired or ahead. Errors: that node is not connected, or cannot take more writes now.
     pub(super) fn receiver(&mut self, mode_version: ModeVersion, digest: &Digest) -> Result<Option<usize>, ResultCode> {
         if mode_version.mode == Mode::Paired {
             let replica = self.state.setup.cluster.replica(partition(digest));
@@ -199,7 +199,8 @@ impl Shard {
         self.migration.as_ref().is_some_and(|migration| migration.is_begun)
     }
 
-    /// Handles the answer to a comparison. `version`: the other node's version of the record, perhaps just received.
+    /// Handles the answer to a comparison. `version`: the other node's version of the record, which the other node may
+    /// just have received.
     pub(super) fn on_compared(&mut self, number: u64, version: u64) {
         let Ok(number) = u32::try_from(number) else { return };
         let Some(pending) = self.pending.get(number).filter(|pending| pending.is_comparison()) else { return };
@@ -264,7 +265,7 @@ impl Shard {
             Some(Comparison { is_sender: true, .. }) => self.state.pair.compare_again(),
             Some(comparison) => self.begin_migration(comparison, AGAIN_NS),
         }
-        // Other log lines have the reason for a lost link, or for a core that has not begun.
+        // Other log lines have the reason for a lost link, or for a core that has not begun to compare.
         if matches!(result, ResultCode::UNAVAILABLE | ResultCode::TIMEOUT) {
             return;
         }
@@ -395,7 +396,7 @@ impl Shard {
             } else {
                 self.compare_again(result, Some(key));
             }
-            // A node acknowledges writes alone only once it has recorded that it is ahead.
+            // A node acknowledges writes without the other node only after it has recorded that it is ahead.
             let is_recorded = mode_version.mode == Mode::Handing || !self.state.pair.must_wait(mode_version);
             // Clients must slow down if they write more than the other node can take.
             if is_recorded && result != ResultCode::DEVICE_OVERLOAD {

@@ -104,7 +104,7 @@ pub(super) struct Shard {
     links: Vec<Option<u32>>,
     /// The mode that was last sent on all links.
     sent_mode_version: ModeVersion,
-    /// True once the refusal of a node was logged.
+    /// True once the log says that this shard refused another node.
     has_refused: bool,
     /// This core's part of the comparison with the other node's records.
     migration: Option<migration::CoreComparison>,
@@ -112,7 +112,7 @@ pub(super) struct Shard {
     next_warning_ns: u64,
     /// After a failed copy of a record: earliest start of the next comparison.
     next_comparison_ns: u64,
-    /// True if the record of this node's mode is in one of its stores.
+    /// True if the record of this node's mode is in one of this core's stores.
     has_record: bool,
     /// Bytes of requests and replies since the last check of memory.
     moved_bytes: usize,
@@ -452,7 +452,7 @@ impl Shard {
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let (mut reaped, mut due) = (0, Vec::new());
         for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.is_closed) {
-            // A node that does not answer: not a server, a hanging process, or a broken network.
+            // The node does not answer: another program uses its port, its process hangs, or the network is broken.
             let is_deaf = matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
             let is_stalled = connection.incomplete_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))
                 || (connection.is_sending() && late(connection.sending_since_ns, stalled_ns));

@@ -50,7 +50,8 @@ impl State {
         self.on_mode(self.pair.on_mode_reported(process, mode_version, now_ns));
     }
 
-    /// Handles the greeting of a process of another node. `empty_namespaces`: bits of its namespaces without records.
+    /// Handles the greeting of a process of another node. `empty_namespaces`: bits of that node's namespaces without
+    /// records.
     pub(in crate::server) fn on_greeting(
         &self,
         process: u64,

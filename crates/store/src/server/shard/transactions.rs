@@ -16,7 +16,7 @@ const LINK_BYTES_MAX: usize = 8 << 20;
 /// Marker in place of a number: no answer is expected.
 const NO_ANSWER: u64 = u64::MAX;
 
-/// Connection that gets the reply, by number and serial, and number of its request or message.
+/// Number and serial of the connection that gets the reply, and number of the request or message on that connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ReplyAddress {
     pub(super) connection: u32,

@@ -13,8 +13,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
 
-/// Maximum number of names answered per request; the rest is refused in one line. The clients send up to three at once,
-/// asadm one.
+/// Maximum number of names answered per request; the rest is refused in one line. The clients request up to three names
+/// at once, asadm requests one.
 const NAMES_MAX: usize = 256;
 
 /// Names that a request without names asks for.
@@ -100,7 +100,7 @@ fn answer(name: &str, facts: &Facts) -> String {
             let path = log.path.as_deref().unwrap_or("stderr");
             format!("{index}:{path}")
         })),
-        // Levels of a log: `any:INFO;drv_ssd:DETAIL`.
+        // Levels of a log, for example `info:INFO;drv_ssd:DETAIL`.
         "log" => match argument.parse().ok().and_then(|index: usize| facts.config.logs.get(index)) {
             Some(log) => format!("info:{};drv_ssd:{}", log.any.word(), log.drv_ssd.unwrap_or(log.any).word()),
             None => error(4, "bad log id"),
@@ -174,7 +174,7 @@ fn stable(parameters: &str, facts: &Facts) -> String {
     }
 }
 
-/// `generation,default port,[[id,,[host:port]],...]`.
+/// The list of peers: `generation,default port,[[id,,[host:port]],...]`.
 fn peers(facts: &Facts) -> String {
     let peers = facts.node.peers.iter();
     let peers = peers.map(|peer| format!("[{:X},,[{}]]", peer.id, host_port(&peer.host, peer.port)));

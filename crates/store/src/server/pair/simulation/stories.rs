@@ -6,7 +6,7 @@
 //! least one node still has. If the operator clears one of two nodes that wait for each other, even such writes may be
 //! lost.
 //!
-//! `PAIR_SEEDS` is the number of stories; `PAIR_SEED` selects a single one.
+//! `PAIR_SEEDS` is the number of stories; `PAIR_SEED` selects a single story.
 
 use super::*;
 
@@ -102,7 +102,7 @@ impl Story {
                 let lost = self.is_cut;
                 (0..2).filter(|_| lost).for_each(|at| (0..CORES).for_each(|core| self.lose(at, core)));
             }
-            // Silence, during which both nodes check for a takeover once per second.
+            // Nothing is sent for 5 s. Both nodes check for a takeover once per second.
             5 => (0..5).for_each(|_| {
                 self.now_ns += SECOND_NS;
                 (0..2).for_each(|at| self.look(at));
@@ -154,7 +154,8 @@ impl Story {
         self.end_loss(is_safe, "replaced");
     }
 
-    /// Damages a store of a node: it loses the newest versions of records, perhaps also of the record of the mode.
+    /// Damages a store of a node: the store loses the newest versions of records, perhaps also of the record of the
+    /// mode.
     fn damage(&mut self, at: usize) {
         let Some(is_safe) = self.begin_loss(at) else { return };
         let (namespace, core) = (self.below(NAMESPACES), self.below(CORES));
