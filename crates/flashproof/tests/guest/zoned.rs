@@ -89,9 +89,9 @@ fn zones_are_written_at_their_write_pointers_and_a_zone_that_another_program_res
     }
     let refused = guest.run(&format!("rm -rf /data/run; {line} --zonemode=zbd --size=32m")).expect(2);
     assert!(
-        refused
-            .stderr
-            .contains("0 zones in the job's range and 5 outside of it are open or half full, but at most 5 zones can be"),
+        refused.stderr.contains(
+            "0 zones in the job's range and 5 outside of it are open or half full, but at most 5 zones can be"
+        ),
         "{}",
         refused.stderr
     );
