@@ -222,8 +222,8 @@ pub(super) fn other_size_of_writes(target: &Target, round: &Round, tolerance: f6
         ),
         false => format!(
             "the cluster's drive had writes of {} KiB, but large-block-op-kbytes is {block_kib}: the block size is \
-             wrong (write-block-size; from 7.1 flush-size), or the cluster's w/s includes flushes (also give f/s), or \
-             its kernel splits or merges writes",
+             wrong (write-block-size; in server 7.1 and later, flush-size), or the cluster's w/s includes flushes \
+             (also give f/s), or its kernel splits or merges writes",
             number(theirs)
         ),
     };

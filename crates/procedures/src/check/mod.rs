@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! checks/NAME.toml -> Definition -> a FioLoad per run -> Verdict, Figures -> Judged criteria -> Check
-//!                         directory, device -> Site ^
+//! directory or device -> Site: where the files of the jobs are
 //! ```
 
 mod run;

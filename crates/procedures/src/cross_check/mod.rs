@@ -384,7 +384,9 @@ impl CrossCheckResult {
             }
         }
         text + match self.agrees() {
-            true => "The programs agree: no number differs by more than between the rounds of one program.\n",
+            true => {
+                "The programs agree: no number differs more between the programs than between rounds of one program.\n"
+            }
             false => {
                 "The programs disagree where a row says \"differs\": their rounds do not overlap, and their medians \
                  differ by more than 5 %.\n"

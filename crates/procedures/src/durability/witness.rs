@@ -210,7 +210,7 @@ impl SessionFile {
 fn in_words(record: &Record) -> String {
     let writes = count(acknowledged(record), "acknowledged write");
     format!(
-        "session {} of {}, {writes}; to examine it, run the same command there again",
+        "session {} of {}, {writes}; to examine the session, run the session's command again",
         record.session.id, record.session.path
     )
 }

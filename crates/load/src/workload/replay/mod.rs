@@ -10,10 +10,10 @@
 //! shared, so any number of shards can take every n-th entry. An operation is issued at the instant of the traced
 //! operation, whatever happened to earlier operations: a trace does not show dependencies.
 //!
-//! Reads below ACT's large block (128 KiB) are judged, because clients wait for them. In a trace without such reads,
-//! the first class that occurs is judged, in this order: small writes, large reads, large writes, flushes, discards. If
-//! the device's unit of direct I/O is larger than the traced device's, operations are enlarged to whole units. Writes
-//! carry flashproof's own data.
+//! Reads smaller than ACT's large block (128 KiB) are judged, because clients wait for them. In a trace without such
+//! reads, the first class that occurs is judged, in this order: small writes, large reads, large writes, flushes,
+//! discards. If the device's unit of direct I/O is larger than the traced device's, operations are enlarged to whole
+//! units. Writes carry flashproof's own data.
 
 mod trace;
 

@@ -20,7 +20,7 @@ fn tenant(keys: Keys, records_per_block: u32, fill: f64, lwm_pct: u32) -> Tenant
     }
 }
 
-/// The same store, with each record's place.
+/// A store of `tenant` that tracks the place of each record: the exact reference.
 fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     let steady = StoreGeometry::of(tenant, blocks).unwrap();
     let mut random = Random::for_part(seed, 0);
@@ -36,7 +36,7 @@ fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
 }
 
 /// A store of uniform keys just after loading: the first blocks are full, the others were never written. All full
-/// blocks have the same age; some turns later, ages are mixed.
+/// blocks have the same age; after some updates of every record, ages are mixed.
 fn just_loaded(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     let mut host = StoreModel::with(tenant, StoreGeometry::of(tenant, blocks).unwrap(), true, seed).unwrap();
     let mut store = UniformStore::empty(&host.steady, Random::for_part(seed, 1));
