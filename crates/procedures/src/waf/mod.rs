@@ -291,8 +291,8 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     let spec = &setup.drive.spec;
     let over_provisioning = ftl::over_provisioning::BothConventions(spec.over_provisioning);
     let order = format!(
-        "by the tenants' rates; blocks are split into commands of {} KiB, and {in_flight} blocks are written at once, one \
-         command of each block in turn; blocks of defragmentation follow the client's block that caused them",
+        "by the tenants' rates; blocks are split into commands of {} KiB, and {in_flight} blocks are written at once, \
+         one command of each block in turn; blocks of defragmentation follow the client's block that caused them",
         command_bytes >> 10
     );
     let start = "stores in long use, on drives whose tenants' spaces were written once from end to end; no block is \
