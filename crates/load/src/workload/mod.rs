@@ -241,8 +241,8 @@ pub struct DeviceShape {
     pub size_bytes: u64,
     /// Smallest direct I/O that the device supports, in bytes: 512 to 4096.
     pub min_io_bytes: u32,
-    /// Requests that fit the device's queue in the kernel, if it has one. io_uring would hand further requests to io-wq
-    /// workers until there is room.
+    /// Number of requests that fit the device's queue in the kernel; `None`: no such queue. io_uring would hand further
+    /// requests to io-wq workers until there is room.
     pub queue_requests: Option<u32>,
     /// Key of the stamps in written data (`sys::salt`).
     pub stamp_key: u64,
@@ -262,7 +262,7 @@ impl DeviceShape {
     }
 }
 
-/// Parameters from the machine and the user, beside the configuration.
+/// Parameters from the machine and the user that the configuration does not contain.
 #[derive(Debug, Clone)]
 pub struct BuildContext {
     /// Seed of all random choices.
@@ -324,7 +324,7 @@ impl RunPlan {
             self.layout.streams.push(StreamInfo { name, workload, ..stream });
         }
         self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
-        // The workload's first buffer class has one number in all shards, so that a stream need not know its shard.
+        // The workload's first buffer class has the same number in all shards: a stream need not know its shard.
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);

@@ -355,8 +355,8 @@ impl Ran<'_> {
             if !is_cut && exceeded(wanted) {
                 found.codes.insert("over-limit");
             }
-            // The rest of a slice that was cut short could have been fast. Its number of operations is known
-            // approximately.
+            // The rest of a slice that was cut short could have been fast. The number of operations of the whole slice
+            // is known approximately.
             let per_sec = self.draw.streams[stream].per_sec;
             if is_cut && per_sec > 0 {
                 let whole = wanted + per_sec * (self.draw.slice_sec + 1) + 2;

@@ -155,7 +155,7 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
     Ok(layouts)
 }
 
-/// Checks that the devices of a `load` with `hipri` have queues that are polled.
+/// Checks that the devices of a `load` with `hipri` have poll queues.
 ///
 /// Errors: a file, a device without such queues.
 pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {

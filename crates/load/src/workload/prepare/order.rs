@@ -191,7 +191,7 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
         let writes = total.min(end * region);
         let lasting = match regions - end > lead {
             true => (sum.round() as u64).clamp(last_counts.lasting, last_counts.lasting + writes - last_counts.writes),
-            // Exact, so that none of the newest regions has a first write.
+            // The exact number, so that none of the newest regions has a first write.
             false => blocks.saturating_sub(total - writes),
         };
         let due = end.checked_sub(lead).map_or(0, |end| counts_before[end as usize].first());

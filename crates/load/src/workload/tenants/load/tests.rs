@@ -79,7 +79,7 @@ fn what_reaches_the_drive_has_the_rates_the_places_and_the_handles_that_were_ask
     );
     for (info, count) in &streams {
         let wanted = info.offered_iops * 10.0;
-        // Client operations are exact; the followers depend on the model's chance.
+        // Counts of client operations are exact; counts of defragmentation depend on the model's random choices.
         let off = if info.name.contains("defrag") { (0.05 * wanted).max(3.0 * wanted.sqrt()) } else { 1.0 };
         assert!((*count as f64 - wanted).abs() <= off, "{}: {count} of {wanted}", info.name);
     }
