@@ -322,7 +322,7 @@ impl Draw {
         }
     }
 
-    /// The description of a drive that is asked for about `per_sec` operations a second.
+    /// The description of a drive under a load of about `per_sec` operations per second.
     fn queue(&self, dice: &mut Dice, per_sec: u64) -> String {
         let at_s = self.instant(dice) as f64 / 1e9;
         let kind = dice.within(0, 9);

@@ -10,7 +10,7 @@ use sizing::align::{self, Offsets, PLAUSIBLE_PCT, RequestedLoad, errors, other_r
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 
-/// Relative difference from the server's count of large-block reads, from which on the page has a note.
+/// The page has a note if large-block reads differ from the server's count by more than this fraction.
 const LARGE_READS_OFF: f64 = 0.1;
 
 pub(super) struct Page<'a> {

@@ -106,7 +106,7 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
     show_conclusion(&series_dir)
 }
 
-/// The fio for the cross-check. Errors: fio is not installed, or its version is unsuitable.
+/// The installed fio, for the cross-check. Errors: fio is not installed, or its version is unsuitable.
 fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
     let first = |(device, drive): (usize, &Identity)| Some((device, request.form.next(&[], drive.size_bytes)?));
     let jobs: Vec<_> = drives.identities.iter().enumerate().filter_map(first).collect();

@@ -365,7 +365,7 @@ impl DurabilityTarget {
             }
             _ => match Target::read_only(&path, 0) {
                 Ok(target) => Ok(Some(target)),
-                // A cut can leave an empty file.
+                // A power cut can leave an empty file.
                 Err(_) if self.dir.is_some() && fs::metadata(&path).is_ok_and(|file| file.len() == 0) => Ok(None),
                 Err(error) => Err(Failure::environment(error)),
             },

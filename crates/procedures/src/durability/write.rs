@@ -394,7 +394,7 @@ struct Worker {
 /// Destination of a lane's writes.
 enum Writer {
     Direct(Arc<Target>),
-    /// Through the page cache. The target stays open as long as the file.
+    /// Writes through the page cache. The target stays open as long as the file.
     Cached(File, #[expect(dead_code)] Arc<Target>),
     /// Files in a directory, and the directory's descriptor for fsync.
     Files(PathBuf, File),

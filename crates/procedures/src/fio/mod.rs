@@ -231,7 +231,7 @@ fn write(description: &str, name: &str, bytes: &[u8], replace_target: ReplaceTar
     }
 }
 
-/// Writes the wrong blocks of jobs with verify_dump.
+/// Writes blocks that failed verification to files, for jobs with verify_dump.
 pub fn write_dumps(load: &FioLoad, force: bool) {
     for thread in &load.threads {
         for damage in thread.progress.verify.take_dumps() {

@@ -146,7 +146,7 @@ impl SearchRun {
         };
         let mut observer = StepObserver { target: self.target(next_run), step_sec: longest_sec, watcher: None };
         let verdict = series_dir.run_step(index, step_request, None, signal_handler, &mut observer)?;
-        // Without a watcher: a signal came before the run began.
+        // There is no watcher if a signal came before the run began.
         let Some(watcher) = observer.watcher else { return Ok(ControlFlow::Break(())) };
         let judged = watcher.judge(&verdict);
         let step = &mut series_dir.series.steps[index];

@@ -31,7 +31,7 @@ use sys::salt::PlacedSalt;
 const IN_FLIGHT_BYTES: u32 = 4 << 20;
 const DEPTHS: RangeInclusive<u32> = 32..=128;
 
-/// Present or future contents of a device.
+/// Data that a device has, or that will be written to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     Zeros,

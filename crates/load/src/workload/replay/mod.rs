@@ -106,7 +106,7 @@ impl Replay {
         classes.into_iter().map(|class| stream_info(class.name(), Some(class) == judged, self.iops(class))).collect()
     }
 
-    /// Counts the operations that must change to fit a device. Errors: operations do not fit the device.
+    /// Counts the operations that must change to fit a device. Errors: operations that cannot be made to fit.
     fn check(&self, device: &DeviceShape, groups: &[(Class, &ClassOps)]) -> Result<ReplayChanges, CannotRun> {
         let mut changes = ReplayChanges::default();
         let mut end = 0;

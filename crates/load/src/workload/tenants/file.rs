@@ -101,7 +101,7 @@ fn fitting<T: std::fmt::Display>(
 }
 
 impl Tenants {
-    /// Reads `text`, which is called `path`. Errors: each with its line.
+    /// Parses `text`, the content of the file `path`. Errors: the first mistake, with its line.
     pub fn parse(path: &str, text: &str) -> Result<Self, CannotRun> {
         let path = units::printable(path);
         let error_at = |offset: usize, why: &str| {

@@ -36,7 +36,7 @@ const MEMORY_BYTES: u64 = 32 << 20;
 /// Maximum reads in flight of a tenant.
 const READ_SLOTS: u64 = 1_024;
 
-/// Maximum client blocks in flight of a tenant, each with its followers.
+/// Maximum client blocks in flight of a tenant, each with the defragmentation that follows it.
 const BLOCK_SLOTS: u64 = 64;
 
 /// Maximum blocks in flight of a fill.

@@ -189,7 +189,7 @@ impl StoreModel {
             ))
         })?;
         let mut random = Random::for_part(seed, 0);
-        // Blocks are taken from the end.
+        // Blocks are taken from the end of the list.
         let mut blocks: Vec<u32> = (0..steady.blocks as u32).rev().collect();
         if spread {
             shuffle(&mut blocks, &mut random);
