@@ -252,7 +252,7 @@ struct Certification {
 impl Certification {
     /// Opens the directory of the series of `request`.
     ///
-    /// Errors: another process runs it; the directory holds another series, or a run.
+    /// Errors: another process runs the series; the directory holds another series, or a run.
     fn open(args: &CertifyOptions, request: &Request, drives: &Drives) -> Result<Self, Failure> {
         let claim = Claim {
             unprepared: drives.left_unprepared.clone(),

@@ -295,7 +295,7 @@ impl Draw {
             0 => Arrivals::Poisson { per_sec: own, seed: dice.within(0, 1 << 40) },
             // Starts late.
             1 => Arrivals::Listed((0..).map(|k| from_ns + k * SEC / own).take_while(|ns| *ns < duration_ns).collect()),
-            // All operations of a second at once, at its start or sometimes near its end.
+            // All operations of a second are due at once, at the start of the second or sometimes near its end.
             2 => {
                 let within_ns = dice.of(&[0, 0, 999 * MS, SEC - 1]);
                 let bursts = (0..self.duration_sec).flat_map(|sec| (0..own).map(move |_| sec * SEC + within_ns));

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 #[test]
 fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
-    // One channel with operations of 1 ms serves 1,000 per second; 2,000 per second are wanted.
+    // A channel with operations of 1 ms serves 1,000 per second; 2,000 per second are wanted.
     let slow = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
     for (configured, whose) in [(false, Whose::Device), (true, Whose::Limit)] {
         let settings = Settings { max_lag_ns: SEC, ..settings(100) };
@@ -173,7 +173,7 @@ fn a_slow_device_is_not_excused_by_what_lay_unseen() {
 
 #[test]
 fn a_device_that_holds_the_slots_is_blamed_and_not_their_number() {
-    // Both drives share 20 slots that the user chose; the second freezes and takes them all.
+    // Both drives share 20 slots that the user chose; the second drive freezes and takes all slots.
     let drives = ["sim:jitter-pct=0", "sim:jitter-pct=0+stall-ms=15000+stall-at-s=5"];
     let lanes = vec![(reads(0, 1), even(1_000, 0, 2)), (reads(1, 1), even(1_000, 1, 2))];
     let plan = plan(lanes, 20, true);

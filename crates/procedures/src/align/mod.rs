@@ -292,7 +292,7 @@ impl<'a> Bursts<'a> {
         Ok(rounds)
     }
 
-    /// Runs a burst, repeated while it is disturbed. Errors: as [`Self::run_burst`].
+    /// Runs a burst, and repeats the burst while it is disturbed. Errors: as [`Self::run_burst`].
     fn run(&mut self, config: ActConfig) -> Result<Round, Failure> {
         for _ in 1..DISTURBED_MAX {
             let round = self.run_burst(config.clone())?;
@@ -380,7 +380,7 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Parent directory of the bursts' directories. If the user did not name a directory, it is temporary, and a guard
+/// Parent directory of the bursts' directories. Without `--out-dir` the parent directory is temporary, and a guard
 /// deletes it at the end.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {

@@ -272,8 +272,8 @@ fn cache_evidence(definition: &RunDefinition, verb: &str, job_bytes: u64, disk_b
     ((disk_bytes as f64) < job_bytes as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| units::bytes(count as f64);
         format!(
-            "run {}: the jobs {verb} {}, but the disk {verb} only {}: the page cache or another layer answered instead of \
-             the disk",
+            "run {}: the jobs {verb} {}, but the disk {verb} only {}: the page cache or another layer answered \
+             instead of the disk",
             definition.name,
             text(job_bytes),
             text(disk_bytes)

@@ -100,7 +100,7 @@ pub struct Request<'a> {
 /// Writes until the power is cut. If a session waits for its examination, reads the session's writes instead, and
 /// concludes.
 ///
-/// Errors: also if the writes ended before a cut.
+/// Errors: among others, the writes ended before a power cut.
 pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durability, Failure> {
     let durability_target = DurabilityTarget::of(request.path)?;
     let found_session = durability_target.session()?;
@@ -355,7 +355,7 @@ impl DurabilityTarget {
         }
     }
 
-    /// Opens the device or file to read; `None` if there is no such file.
+    /// Opens the device or file for reading; `None` if there is no such file.
     fn to_read(&self) -> Result<Option<Target>, Failure> {
         let path = self.target_path();
         match fs::symlink_metadata(&path) {

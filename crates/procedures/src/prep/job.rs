@@ -208,7 +208,7 @@ impl Job {
         self.check_interrupted()
     }
 
-    /// Fails if the user interrupted the run, or if the run ended before its stream.
+    /// Fails if the user interrupted the run, or if the run ended before the stream ended.
     fn check_interrupted(&self) -> Result<(), PrepError> {
         match self.control.cause() {
             None => Ok(()),

@@ -113,7 +113,8 @@ impl WafRequest {
         Ok(report)
     }
 
-    /// Answers by measurement on a real drive. Returns the results, and how the measurement ended: its exit code.
+    /// Answers the question by a measurement on a real drive. Returns the results, and how the measurement ended: the
+    /// exit code.
     ///
     /// Errors: nothing was measured.
     pub fn measure(&self, measurement: &Measurement) -> Result<(WafReport, Result<u8, Failure>), Failure> {

@@ -166,7 +166,7 @@ fn spec(device: &DeviceName) -> RunSpec {
     RunSpec::new(vec![device.clone()], NO_END_SEC)
 }
 
-/// Adds one closed lane, on the only device of the run.
+/// Adds one closed-loop lane on the only device of the run.
 fn add(
     run: &mut RunPlan,
     kind: &str,

@@ -135,7 +135,7 @@ impl ExactStore {
         Some((block, (self.moving.len() - count_before) as u32))
     }
 
-    /// Live records, each at the place of its key.
+    /// Number of live records. Asserts that each record is at the place of its key.
     #[cfg(test)]
     pub(super) fn live_records(&self) -> u64 {
         assert!((0..).zip(&self.places).all(|(key, place)| self.keys[*place as usize] == key));
