@@ -215,7 +215,7 @@ pub(super) fn other_size_of_writes(target: &Target, round: &Round, tolerance: f6
     let cause = match is_split {
         true => format!(
             "large blocks of {block_kib} KiB reach this device in writes of {} KiB, but the cluster's drive had writes \
-             of {} KiB: the kernel of this machine splits them (queue/max_sectors_kb{})",
+             of {} KiB: the kernel of this machine splits the blocks (queue/max_sectors_kb{})",
             number(ours),
             number(theirs),
             round.measurement.max_request_kib.map(|kib| format!(" is {kib}")).unwrap_or_default()
@@ -223,7 +223,7 @@ pub(super) fn other_size_of_writes(target: &Target, round: &Round, tolerance: f6
         false => format!(
             "the cluster's drive had writes of {} KiB, but large-block-op-kbytes is {block_kib}: the block size is \
              wrong (write-block-size; in server 7.1 and later, flush-size), or the cluster's w/s includes flushes \
-             (also give f/s), or its kernel splits or merges writes",
+             (also give f/s), or the cluster's kernel splits or merges writes",
             number(theirs)
         ),
     };
