@@ -299,7 +299,7 @@ fn what_cannot_be_aligned_is_refused_before_anything_runs() {
     align(&bench, &format!("{}arrival: closed\n", example(&[])), CLUSTER, &[]).expect_error(2, &["arrival: closed"]);
     align(&bench, &format!("{}tomb-raider: yes\n", example(&[])), CLUSTER, &[]).expect_error(2, &["tomb-raider"]);
     align(&bench, &example(&[]), CLUSTER, &["--device", "sim:"])
-        .expect_error(2, &["--device names 2 - name the same number"]);
+        .expect_error(2, &["--device names 2 - name as many devices"]);
     align(&bench, &example(&[]), CLUSTER, &["--node", "BB9"])
         .expect_error(2, &["cannot use --node - it selects from a profile"]);
     align(&bench, &example(&[]), "r/s=1", &[]).expect_error(2, &["w/s is missing"]);

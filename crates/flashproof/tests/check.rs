@@ -234,7 +234,7 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         ("filename=log", "filename=../log", "filename=../log is not one name of letters"),
         ("filename=log\n", "", "it names no file"),
         ("size=16m\n", "", "it has no size in bytes"),
-        ("bs=4k", "bs=4k\ndirectory=/tmp", "it has directory, offset or a log"),
+        ("bs=4k", "bs=4k\ndirectory=/tmp", "it sets directory, offset or a log"),
         ("below = \"10ms\"", "below = \"10\"", "has no unit"),
         ("below = \"10ms\"", "below = \"0ms\"", "a limit of 0 has no effect"),
         ("bs=4k", "blocks=4k", "neither fio nor flashproof has this option"),

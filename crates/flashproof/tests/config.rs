@@ -236,7 +236,7 @@ fn a_drive_is_not_read_as_a_configuration() {
     let Some(drive) = tool("lsblk", &["-dnpo", "NAME"]).and_then(|all| all.lines().next().map(str::to_owned)) else {
         return;
     };
-    config(&bench, &drive).expect_error(2, &["it is a drive, and only regular files are read - to configure a test of it give: flashproof size config --device"]);
+    config(&bench, &drive).expect_error(2, &["it is a drive, and only regular files are read - to configure a test of this device, give: flashproof size config --device"]);
 }
 
 #[test]

@@ -315,7 +315,7 @@ fn a_pass_in_random_order_that_was_killed_goes_on_at_its_mark() {
     let killed_at = mark();
     assert_eq!(record(&case.bench)["prepared"]["ended_unix_s"], Value::Null, "the preparation was interrupted");
 
-    case.prep(&[]).expect_error(2, &["random writes (--for) ", " in blocks of 4096 ", " then and no now"]);
+    case.prep(&[]).expect_error(2, &["random writes (--for) ", " in blocks of 4096 ", " and is now no"]);
     let lost = case.device.content();
     case.device.put(0, &vec![0; size as usize]);
     let refused = ["cannot resume", &format!("all bytes before {killed_at} are written, but 64 of 64 places")];
@@ -336,9 +336,9 @@ fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     let seven = bench.read("slot");
     prep(&["--seed", "8"]).expect_error(
         2,
-        &["interrupted at byte 131072 of 1048576 of pass 2 of 2", "seed 7 then and 8 now", "--restart"],
+        &["interrupted at byte 131072 of 1048576 of pass 2 of 2", "seed was 7 and is now 8", "--restart"],
     );
-    prep(&["--fills", "2"]).expect_error(2, &["fills 1 then and 2 now"]);
+    prep(&["--fills", "2"]).expect_error(2, &["fills was 1 and is now 2"]);
 
     // Another file under the same name stands for another drive in the same slot.
     bench.write("other", vec![0; MIB as usize]);

@@ -160,7 +160,7 @@ fn another_load_is_an_estimate_by_the_worse_of_operations_and_bytes() {
     assert!(choice["now"]["limit"].as_str().unwrap().starts_with("write"), "{choice}");
     let text = select(&bench, &["--candidate", "run"]).expect(0).stdout;
     assert!(text.contains("estimate, simulated") && text.contains("it ran another load than the cluster's"), "{text}");
-    assert!(text.contains("fewer drives may do (flashproof rate finds the highest load)"), "{text}");
+    assert!(text.contains("fewer drives may be enough (flashproof rate finds the highest load)"), "{text}");
 }
 
 #[test]

@@ -14,7 +14,7 @@ fn errors(file: impl AsRef<[u8]>) -> Vec<String> {
 /// The cases of a text file: lines with a mistake, and below them, indented, the expected message.
 fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let blocks = text.trim_end().split("\n\n").filter(|block| !block.starts_with("# "));
-    blocks.map(|block| block.rsplit_once("\n    ").expect("what is said"))
+    blocks.map(|block| block.rsplit_once("\n    ").expect("a case has an expected message"))
 }
 
 /// Adds `lines` to `file`; with `replaces`, lines with the same keys are removed first. Asserts a single mistake with

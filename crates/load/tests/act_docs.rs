@@ -1,6 +1,6 @@
-//! `docs/options.md` is what the option table generates.
+//! Checks that `docs/options.md` is the text that the option table generates.
 //!
-//! To update it: `UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_docs`.
+//! To update the page: `UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_docs`.
 
 use load::workload::act::reference;
 use std::fs;

@@ -40,7 +40,7 @@ fn what_act_echoed_and_derived_is_echoed_and_derived_to_the_character() {
             let mut parsed = parsed.unwrap_or_else(|errors| panic!("{errors}"));
             assert_eq!(parsed.warnings, [], "{name}");
             if name == "no_threads" {
-                // The only default that differs: flashproof's is for each device, ACT's for each CPU.
+                // Only this default differs from ACT's: flashproof has service threads per device, ACT per CPU.
                 assert_eq!(parsed.config.service_threads_or_default(), 1024);
                 parsed.config.service_threads = Some(10);
             }

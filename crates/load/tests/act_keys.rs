@@ -1,6 +1,6 @@
-//! `docs/act-keys.md` is what the table of old keys generates.
+//! Checks that `docs/act-keys.md` is the text that the table of old keys generates.
 //!
-//! To update it: `UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_keys`.
+//! To update the page: `UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_keys`.
 
 use load::workload::act::act_keys;
 use std::fs;

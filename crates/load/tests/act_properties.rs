@@ -67,7 +67,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// A load with histograms of sizes up to a large block, most of the time.
+    /// A load with size histograms; in most cases, no size exceeds a large block.
     fn histogram_load()(
         load in load(),
         histograms in (histograms(), prop::option::of(histograms())),

@@ -1,4 +1,4 @@
-//! fio's jobs: `docs/fio.md` has the tables that the option table generates, and no input does harm.
+//! Checks that `docs/fio.md` has the tables that fio's option table generates, and that no job input does harm.
 //!
 //! To update the page: `UPDATE_DOCS=1 cargo test -p flashproof-load --test load fio`.
 

@@ -1,6 +1,6 @@
 //! The sizing paper's example beside the numbers that flashproof computes: the table in docs/method.md.
 //!
-//! Nothing is fitted to the paper's rows. The default rule for the place in a bucket is the only one that meets the
+//! Nothing is fitted to the paper's rows. Only the default rule for the place of a size in its bucket meets the
 //! first two rows. The later rows do not follow from the paper's own rules, and differ.
 
 use load::workload::act::options::Test;
@@ -76,7 +76,7 @@ fn the_examples_are_the_papers_configuration() {
 
 #[test]
 fn rates_are_exact_fractions() {
-    // Sum of share x upper edge of the writes: 36950.2208 bytes.
+    // Mean size of a write, the sum of share x upper edge over all buckets: 36950.2208 bytes.
     let blocks = |derived: &StorageDerived| (derived.large_block_write_rate, derived.large_block_read_rate);
     let rate = |ops, seconds| load::rate::Rate::new(ops, seconds).unwrap();
     let mean = 369_502_208 * 5957;

@@ -46,7 +46,7 @@ pub struct CertifyOptions {
     /// 30 on real devices; 1 for CONFIG and for simulated drives]
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub load: Option<Factor>,
-    /// Configuration of any ACT version that defines the load of 1x, for all its devices together
+    /// Configuration (of any ACT version) that defines the load of 1x, for all its devices together
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
     /// Stages of 6 hours: a screening, which gives a good idea and certifies nothing
@@ -252,7 +252,7 @@ struct Certification {
 impl Certification {
     /// Opens the directory of the series of `request`.
     ///
-    /// Errors: another process runs it; the directory holds another series, or a run.
+    /// Errors: another process runs the series; the directory holds another series, or a run.
     fn open(args: &CertifyOptions, request: &Request, drives: &Drives) -> Result<Self, Failure> {
         let claim = Claim {
             unprepared: drives.left_unprepared.clone(),
@@ -348,7 +348,7 @@ fn record_verdict(
     step.state = State::Done;
     step.outcome = Some(outcome);
     step.reason = reason;
-    // For the conclusion and the report, so that they need not read the run's directory.
+    // Saved for the conclusion and the report, which then need not read the run's directory.
     step.details = json!({
         "verdict": verdict.outcome,
         "decided_by": verdict.decided_by,
@@ -413,7 +413,7 @@ fn summary(certification: &Certification) -> String {
     )
 }
 
-/// Announces a stage on a terminal; the log of a script has only its result.
+/// Announces a stage on a terminal; the log of a script has only the stage's result.
 fn stage_begins(certification: &Certification, index: usize) {
     if !console::stderr_is_terminal() {
         return;

@@ -80,7 +80,7 @@ fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
         let name = path.display();
         let advice = match fs::metadata(path) {
             Ok(metadata) if metadata.file_type().is_block_device() => {
-                format!("to configure a test of it give: flashproof size config --device {name}")
+                format!("to configure a test of this device, give: flashproof size config --device {name}")
             }
             Ok(_) => "name the file with the test's configuration".to_owned(),
             Err(_) if path.is_symlink() => "it is a link to a missing file: check its target".to_owned(),

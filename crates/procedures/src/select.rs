@@ -185,15 +185,15 @@ fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &SizingTerms,
     let mut remarks = Vec::new();
     if basis.value() == Some(&Basis::Estimate) {
         remarks.push(format!(
-            "it ran another load than the cluster's ({}): of reads, writes, bytes read and bytes written per second, \
-             the one that needs the most drives gives the estimate",
+            "it ran another load than the cluster's ({}): the estimate is the largest number of drives that reads, \
+             writes, bytes read or bytes written per second require",
             supply.value().map(|supply| io_text(&supply.io)).unwrap_or_default()
         ));
     }
     if candidate.load.value().is_some_and(|load| !load.highest) {
         remarks.push(
-            "a run shows a load that a drive holds, not its highest load: fewer drives may do (flashproof rate finds \
-             the highest load)"
+            "a run shows a load that a drive holds, not its highest load: fewer drives may be enough (flashproof rate \
+             finds the highest load)"
                 .to_owned(),
         );
     }

@@ -14,7 +14,7 @@
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`fio`]: fio's jobs
-//! * [`prepare`]: a device written from end to end, and samples of it compared
+//! * [`prepare`]: a write of a whole device, and a check of samples of the written data
 //! * [`records`]: reads and writes of keys, for record engines
 //! * [`replay`]: the operations of a recorded trace at their instants
 //! * [`tenants`]: log-structured record stores, each on its space of a drive
@@ -44,7 +44,7 @@ use sys::salt::Salt;
 /// but it also does the kernel's part of the work.
 const SHARD_IOPS: f64 = 200_000.0;
 
-/// Duration of a run that ends with its streams, seconds: practically unlimited.
+/// Duration of a run that ends when its streams end, seconds: practically unlimited.
 const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
 
 /// Maximum lag before a run ends, seconds: ACT's value.
@@ -84,8 +84,8 @@ pub trait Workload {
     /// Minimum size of each device, bytes: the largest operation of the load.
     fn unit_bytes(&self) -> u64;
 
-    /// The placements of this workload's kinds of writes on `device`; `None` for writes without a placement. A device
-    /// that does not support all of them is refused before anything is written.
+    /// The placement of each kind of write of this workload on `device`; `None` for writes without a placement. A
+    /// device that does not support all these placements is refused before anything is written.
     fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         self.writes().then_some(None).into_iter().collect()
     }
@@ -241,8 +241,8 @@ pub struct DeviceShape {
     pub size_bytes: u64,
     /// Smallest direct I/O that the device supports, in bytes: 512 to 4096.
     pub min_io_bytes: u32,
-    /// Requests that fit the device's queue in the kernel, if it has one. io_uring would hand further requests to io-wq
-    /// workers until there is room.
+    /// Number of requests that fit the device's queue in the kernel; `None`: no such queue. io_uring would hand further
+    /// requests to io-wq workers until there is room.
     pub queue_requests: Option<u32>,
     /// Key of the stamps in written data (`sys::salt`).
     pub stamp_key: u64,
@@ -262,7 +262,7 @@ impl DeviceShape {
     }
 }
 
-/// Parameters from the machine and the user, beside the configuration.
+/// Parameters from the machine and the user that the configuration does not contain.
 #[derive(Debug, Clone)]
 pub struct BuildContext {
     /// Seed of all random choices.
@@ -324,7 +324,7 @@ impl RunPlan {
             self.layout.streams.push(StreamInfo { name, workload, ..stream });
         }
         self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
-        // The workload's first buffer class has one number in all shards, so that a stream need not know its shard.
+        // The workload's first buffer class has the same number in all shards: a stream need not know its shard.
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
@@ -350,9 +350,9 @@ impl RunPlan {
 pub struct PlanOffsets {
     /// Index in the run.
     pub workload: usize,
-    /// Prefix of the names of its streams.
+    /// Prefix of the names of the workload's streams.
     pub prefix: String,
-    /// Its streams, without the prefix.
+    /// Names of the workload's streams, without the prefix.
     names: Vec<String>,
     first_stream: usize,
     devices: usize,

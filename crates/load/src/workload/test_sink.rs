@@ -1,4 +1,5 @@
-//! For tests: plans, runs of a plan on a drive model in virtual time with counted operations, cases in text files.
+//! For tests: builds plans, runs a plan on a drive model in virtual time and counts the operations, reads cases from
+//! text files.
 
 use crate::plan::{Arrival, Lane, Plan};
 use crate::run::{Control, Pacing, RunConfig, Settings, Sink, SinkError, run};
@@ -38,7 +39,7 @@ pub(super) fn lanes(run: &RunPlan) -> impl Iterator<Item = (&Plan, &Lane)> {
     run.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)))
 }
 
-/// The instants of an open lane.
+/// The scheduled arrivals of a lane that is not a closed loop, nanoseconds.
 pub(super) fn instants(lane: &Lane) -> impl Iterator<Item = u64> + use<> {
     let Arrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("{} is closed", lane.name) };
     std::iter::from_fn(move || schedule.next_ns())
@@ -61,7 +62,8 @@ impl Sink for Counted {
     }
 }
 
-/// Runs `plan` for `duration_sec`, each shard on a drive of `drive`. Returns the plan's layout, and operations by cell.
+/// Runs `plan` for `duration_sec`, each shard on a new drive from `drive`. Returns the plan's layout and the
+/// operations by cell.
 pub(super) fn count<D>(plan: RunPlan, duration_sec: u64, drive: impl Fn() -> D + Sync) -> (Layout, Vec<u64>)
 where
     D: DriveModel,
@@ -117,5 +119,5 @@ pub(super) fn seen_by_a_drive<T: Send>(
 
 /// The cases of a text file: the input, and below it, indented, the expected text. A blank line separates cases.
 pub(super) fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
-    text.trim_end().split("\n\n").map(|case| case.rsplit_once("\n    ").expect("what is said"))
+    text.trim_end().split("\n\n").map(|case| case.rsplit_once("\n    ").expect("a case has an expected text"))
 }

@@ -56,7 +56,7 @@ fn assert_errors(errors: &ConfigErrors) {
 /// Asserts the properties of every configuration that the parser accepted.
 pub(crate) fn assert_config_property(config: &ActConfig) {
     let derived = derive(config).unwrap_or_else(|problems| panic!("parsed, yet refused: {problems:?}"));
-    // The first line for a storage test shows a range of sizes, not a rate.
+    // The first derived value of a storage test is a range of sizes, not a rate, and is skipped.
     let rates = match &derived {
         Derived::Storage(derived) => {
             assert!(derived.records_per_large_block >= 1);

@@ -8,7 +8,7 @@ use load::workload::{BuildContext, DeviceShape, RunPlan, Workload};
 /// Size of every device, bytes.
 const SIZE_BYTES: u64 = 16 << 20;
 
-/// Maximum jobs of a run that is built. Larger runs would take the time of all other inputs.
+/// Runs with more jobs than this are not built, because they would take the time of all other inputs.
 const BUILT_MAX: usize = 16;
 
 /// Reads `bytes` as a job file and as a command line. Builds the jobs, and takes operations from them. Returns true if

@@ -84,7 +84,7 @@ fn what_a_stream_wanted_before_its_end_while_this_program_was_away_is_held_again
         duration_sec: 9,
         hang_sec: 2,
         signal_ns: None,
-        // This absence ends half a second after the last instant at which waiting operations may be issued.
+        // This time without a CPU ends half a second after the last instant at which waiting operations may be issued.
         away_ns: vec![(4_800 * MS, 6_500 * MS)],
     };
     let verdict = run(&draw, 1).verdict;

@@ -20,7 +20,7 @@ const AGAINST: [&str; 11] = [
     "stopped",
 ];
 
-/// A value as it stands in JSON.
+/// The JSON string of a value.
 fn word(value: &impl serde::Serialize) -> String {
     serde_json::to_value(value).unwrap().as_str().unwrap().to_owned()
 }
@@ -59,7 +59,7 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
             last.0 += wanted;
             last.1.iter_mut().zip(over).for_each(|(sum, over)| *sum += over);
         }
-        // An empty slice after the end has no information.
+        // Empty slices after the last slice of `group` have no information and are dropped.
         told.truncate(
             group.slices.len() + told[group.slices.len().min(told.len())..].iter().filter(|slice| slice.0 > 0).count(),
         );
@@ -135,7 +135,7 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
 /// in the same load without delays by this program.
 pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let told = codes(verdict);
-    // The operations that fail when a drive goes away depend on the time of issue. The run has failed in any case.
+    // When a drive goes away, the issue time decides which operations fail. The run has failed in any case.
     let has_died = [&prompt.codes, &told].iter().any(|codes| codes.contains("lost") || codes.contains("device-gone"));
     let is_blamed = |code: &&&str| {
         let is_new = told.contains(**code) && !prompt.codes.contains(**code) && !prompt.open.contains(**code);

@@ -49,7 +49,7 @@ pub(crate) struct StreamDraw {
 /// Limits of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnLimits {
-    /// A threshold of the draw with the stream's own share; `None`: no limit of latency.
+    /// A threshold of the draw with the stream's own share; `None`: no latency limit.
     pub(crate) sla: Option<String>,
     /// Minimum operations per second.
     pub(crate) least_iops: Option<f64>,
@@ -59,7 +59,7 @@ pub(crate) struct OwnLimits {
 #[derive(Debug, Clone)]
 pub(crate) struct LaneDraw {
     pub(crate) stream: usize,
-    /// The devices that its operations go to, in turn.
+    /// The devices to which the lane's operations go, in turn.
     pub(crate) devices: Vec<usize>,
     pub(crate) limit: usize,
     pub(crate) arrivals: Arrivals,
@@ -191,8 +191,8 @@ impl Draw {
         draw
     }
 
-    /// A load at the edge of a rule: as many operations are slow, late, missing or silent as the rule allows, or one
-    /// more, or a time is one nanosecond too long.
+    /// A load at the edge of a rule: as many slow, late or missing operations, or as long a silence, as the rule
+    /// allows; or one operation or one nanosecond more.
     pub(crate) fn of_edges(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
         let mut draw = Self::bare(&mut dice);
@@ -257,7 +257,7 @@ impl Draw {
         let interval_sec = dice.of(&[1, 1, 1, 2, 3]);
         let duration_sec = dice.within(1, 14);
         let slice_sec = dice.within(1, 5) * interval_sec;
-        // A run that is shorter than a slice is one slice, of whole intervals.
+        // A run that is shorter than a slice has one slice, of whole intervals.
         let slice_sec = match slice_sec <= duration_sec {
             true => slice_sec,
             false => (duration_sec / interval_sec).max(1) * interval_sec,
@@ -295,7 +295,7 @@ impl Draw {
             0 => Arrivals::Poisson { per_sec: own, seed: dice.within(0, 1 << 40) },
             // Starts late.
             1 => Arrivals::Listed((0..).map(|k| from_ns + k * SEC / own).take_while(|ns| *ns < duration_ns).collect()),
-            // All operations of a second at once, at its start or sometimes near its end.
+            // All operations of a second are due at once, at the start of the second or sometimes near its end.
             2 => {
                 let within_ns = dice.of(&[0, 0, 999 * MS, SEC - 1]);
                 let bursts = (0..self.duration_sec).flat_map(|sec| (0..own).map(move |_| sec * SEC + within_ns));
@@ -322,7 +322,7 @@ impl Draw {
         }
     }
 
-    /// The description of a drive that is asked for about `per_sec` operations a second.
+    /// The description of a drive under a load of about `per_sec` operations per second.
     fn queue(&self, dice: &mut Dice, per_sec: u64) -> String {
         let at_s = self.instant(dice) as f64 / 1e9;
         let kind = dice.within(0, 9);
@@ -365,7 +365,7 @@ impl Draw {
         let wanted = own.len() as u64;
         let (count, service_ns): (u64, Box<dyn Fn(u64) -> u64>) = match (dice.within(0, 3), stream.late_ns) {
             (0, _) if stream.per_sec > 0 => {
-                // Back just in time, or just too late.
+                // Operations complete just in time, or just too late.
                 let beyond_ns = dice.within(0, 1);
                 ((wanted / 1_000).max(1), Box::new(move |at_ns| slice_end_ns + SEC + beyond_ns - at_ns))
             }

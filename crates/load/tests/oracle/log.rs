@@ -89,7 +89,7 @@ impl Stream for Numbered {
 pub(crate) enum Model {
     /// The simulator's model.
     Queue(Box<QueueModel>),
-    /// Serves all operations in parallel. A list has the service times of some of them.
+    /// Serves all operations in parallel. `others` has the service times of some operations.
     Listed {
         base_ns: u64,
         /// By lane and number: service time of the operation; `None`: infinite.

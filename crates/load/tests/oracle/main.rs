@@ -152,8 +152,9 @@ fn compare(draw: &Draw, seed: u64) -> Vec<String> {
     compare::differences(draw, &verdict, &found)
 }
 
-/// About three in 10,000 draws differ, for two reasons. The judge counts the time of a closed loop on a device in whole
-/// report intervals. An operation due at the instant at which a drive goes away may be in either of two slices.
+/// In about three of 10,000 draws, judge and oracle disagree, for two reasons. The judge counts the time of a closed
+/// loop on a device in whole report intervals. An operation due at the instant at which a drive goes away may be in
+/// either of two slices.
 #[test]
 fn the_oracle_agrees_on_drives_of_the_simulator() {
     for_each_draw(Draw::of_queues, compare, 1);
@@ -170,8 +171,8 @@ fn the_oracle_agrees_where_rules_just_hold_and_just_do_not() {
     for_each_draw(Draw::of_edges, compare, 0);
 }
 
-/// Faults of the verdict on `draw` when this program has no CPU at times. A run that passes must also pass without
-/// these times, and delays that the verdict charges to a drive must also occur without them.
+/// Faults of the verdict on `draw` when this program has no CPU at times. A run that passes must also pass if the
+/// program always has a CPU, and delays that the verdict charges to a drive must also occur then.
 fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
     // The due operations of a closed loop, and their times, depend on this program.
     if draw.streams.iter().any(|stream| stream.per_sec == 0) {
@@ -182,8 +183,9 @@ fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
     compare::excuses(&prompt.found, &late.verdict)
 }
 
-/// In up to two of a thousand draws the verdict blames a drive wrongly. The drive is at its limit or stalls just after
-/// the end. If the program had not lacked a CPU some seconds before, the drive would have completed the load.
+/// In up to two of a thousand draws the verdict blames a drive wrongly. The drive is at its limit, or stalls just
+/// after the end of the run. If the program had not lacked a CPU some seconds before, the drive would have completed
+/// the load.
 #[test]
 fn absences_of_this_program_fail_no_drive() {
     for_each_draw(|seed| Draw::of_edges(seed).with_absences(seed), excuses, 3);
@@ -192,12 +194,13 @@ fn absences_of_this_program_fail_no_drive() {
 
 #[test]
 fn draws_that_were_judged_wrongly_once_are_not_any_more() {
-    // A stream was charged with the silence of another stream; a closed loop continued after its end.
+    // Faults that these seeds found: a stream was charged with the silence of another stream; a closed loop continued
+    // after its end.
     for seed in [70_001_423, 70_001_612, 70_002_521] {
         assert_eq!(compare(&Draw::of_queues(seed), seed), [""; 0], "{seed}");
     }
-    // Operations were slow or not completed in time, because operations issued late delayed them in the drive or held
-    // their slots.
+    // Fault that these seeds found: operations were slow or not completed in time, because other operations, issued
+    // late, delayed them in the drive or held their slots.
     for seed in [8_675_998, 70_000_418, 70_000_706, 70_000_729, 70_000_829] {
         assert_eq!(excuses(&Draw::of_queues(seed).with_absences(seed), seed), [""; 0], "{seed}");
     }

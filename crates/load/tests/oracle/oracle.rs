@@ -19,7 +19,7 @@ use super::draw::{Arrivals, Draw, Drive, LaneDraw, SEC};
 use super::log::{Log, Logged};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Minimum operations of a remainder that is also judged alone.
+/// Minimum operations of an incomplete last slice that is judged twice: joined with the slice before, and alone.
 const ALONE_MIN: u64 = 3_000;
 
 /// Fate of a wanted operation.
@@ -53,9 +53,9 @@ pub(crate) struct Ran<'a> {
     pub(crate) log: &'a Log,
     /// End of the run: operations due from then on do not count.
     pub(crate) stop_ns: u64,
-    /// The run ended before its time.
+    /// True if the run ended before its planned end.
     pub(crate) is_stopped: bool,
-    /// True if a drive went away, which caused the end.
+    /// True if the run ended because a drive went away.
     pub(crate) is_gone: bool,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct Broken {
     pub(crate) device: usize,
     /// The first slice of the stretch, from 0.
     pub(crate) slice: usize,
-    /// Operations, or nanoseconds.
+    /// Operations, or nanoseconds of silence.
     pub(crate) count: u64,
     pub(crate) wanted: u64,
 }
@@ -89,9 +89,9 @@ pub(crate) struct Found {
     pub(crate) codes: BTreeSet<&'static str>,
     pub(crate) groups: Vec<Group>,
     pub(crate) broken: BTreeSet<Broken>,
-    /// By stream: done, failed, never issued, lost, done after the end.
+    /// By stream: numbers of operations that were done, failed, never issued, lost, and done after the end.
     pub(crate) totals: Vec<[u64; 5]>,
-    /// By device: operations that never came back.
+    /// By device: operations that never completed.
     pub(crate) lost: BTreeMap<usize, u64>,
     /// The run ended where a slice begins.
     pub(crate) ends_on_border: bool,
@@ -316,7 +316,8 @@ impl Ran<'_> {
         let Some(least) = self.draw.streams[stream].own.as_ref().and_then(|own| own.least_iops) else { return };
         for Stretch { first, last, .. } in self.stretches(fates).into_iter().filter(|stretch| !stretch.is_cut) {
             let is_done = |fate: &&Fate| (first..=last).contains(&fate.slice) && fate.back_ns.is_some() && !fate.failed;
-            // In its first slice, a closed loop has one operation too many for each completion after its end.
+            // In its first slice, a closed loop has one operation too many for each operation that completes after the
+            // end of the stream.
             let is_late = |fate: &&Fate| !fate.failed && fate.back_ns.is_some_and(|back_ns| back_ns > fate.end_ns);
             let is_first_of_closed = first == 0 && self.draw.streams[stream].per_sec == 0;
             let ahead = if is_first_of_closed { fates.iter().filter(is_late).count() } else { 0 };
@@ -354,8 +355,8 @@ impl Ran<'_> {
             if !is_cut && exceeded(wanted) {
                 found.codes.insert("over-limit");
             }
-            // The rest of a slice that was cut short could have been fast. Its number of operations is known
-            // approximately.
+            // The rest of a slice that was cut short could have been fast. The number of operations of the whole slice
+            // is known approximately.
             let per_sec = self.draw.streams[stream].per_sec;
             if is_cut && per_sec > 0 {
                 let whole = wanted + per_sec * (self.draw.slice_sec + 1) + 2;

@@ -15,7 +15,7 @@ use std::cell::RefCell;
 
 const WINDOW_NS: u64 = 100_000;
 
-/// Issue times of the record reads of 10x with 10 service threads, in 5 s.
+/// Issue times of the record reads of a 10x load with 10 service threads, in 5 s.
 fn reads_ns(arrival: Arrivals) -> Vec<u64> {
     let config = ActConfig {
         device_names: vec!["sim:".parse().unwrap()],

@@ -166,7 +166,7 @@ fn what_comes_back_after_the_end_is_no_achieved_rate() {
 
 #[test]
 fn a_run_in_which_time_stands_still_can_be_stopped() {
-    // Operations that take 1 ns: a virtual hour is some 10^13 of them.
+    // Each operation takes 1 ns: in a virtual hour there would be some 10^13 operations.
     let lanes = vec![(reads(0, 1), closed(4))];
     let what = what(settings(3600), &layout(1, 1));
     let control = what.control.clone();

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 #[test]
 fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
-    // A channel of 1 ms serves 1,000 operations per second; 2,000 are wanted.
+    // A channel with operations of 1 ms serves 1,000 per second; 2,000 per second are wanted.
     let slow = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
     for (configured, whose) in [(false, Whose::Device), (true, Whose::Limit)] {
         let settings = Settings { max_lag_ns: SEC, ..settings(100) };
@@ -54,7 +54,7 @@ fn a_stream_that_waits_for_its_own_operations_waits_for_the_device_and_not_for_u
     let ran = run(&drive, plan(lanes, 4, false), settings(10), &layout(1, 1));
     let total = ran.total();
     let cell = &total.cells[0];
-    // The drive does 50 of 100 operations per second, the last ones after the end of the run.
+    // Each second 100 operations are due and the drive completes 50, the last of them after the end of the run.
     assert_eq!((ran.cause, cell.counts.ops + cell.counts.unissued, cell.lag.max()), (None, 1000, 0));
     assert!(cell.counts.ops >= 500 && cell.wait.max() > 4 * SEC, "{} done, {} ns", cell.counts.ops, cell.wait.max());
 }
@@ -105,7 +105,8 @@ const ONE_MS: &str = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
 
 #[test]
 fn a_backlog_is_known_at_the_end_of_each_interval() {
-    // 1,250 a second on a drive that does 1,000, one at a time: 250 more are behind after each second.
+    // The load is 1,250 operations per second, and the drive completes 1,000, one at a time: the backlog grows by 250
+    // per second.
     let ran = even_reads(ONE_MS, 1250, (1, false), settings(4));
     for (interval, second) in ran.intervals.iter().zip(1..) {
         let backlog = interval.cells[0].counts.backlog;
@@ -172,7 +173,7 @@ fn a_slow_device_is_not_excused_by_what_lay_unseen() {
 
 #[test]
 fn a_device_that_holds_the_slots_is_blamed_and_not_their_number() {
-    // Both drives share 20 slots that the user chose; the second freezes and takes them all.
+    // Both drives share 20 slots that the user chose; the second drive freezes and takes all slots.
     let drives = ["sim:jitter-pct=0", "sim:jitter-pct=0+stall-ms=15000+stall-at-s=5"];
     let lanes = vec![(reads(0, 1), even(1_000, 0, 2)), (reads(1, 1), even(1_000, 1, 2))];
     let plan = plan(lanes, 20, true);

@@ -52,7 +52,7 @@ fn even(rate: u64, device: u64, devices: u64) -> Arrival {
     Arrival::Scheduled(Schedule::Even(Even::new(Rate::per_sec(rate), device, devices, 40_503).unwrap()))
 }
 
-/// A lane per device, all under the same limit.
+/// A plan with a lane per device, all under the same limit.
 fn plan<S: Stream + 'static>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Plan {
     let mut plan = Plan::default();
     let limit = plan.add_limit(slots, configured);

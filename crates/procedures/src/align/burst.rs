@@ -24,9 +24,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-/// Unmeasured time at the start, seconds, and the number of its intervals.
+/// Unmeasured time at the start, seconds; also the number of report intervals in this time.
 pub(super) const BEGINS_SEC: u64 = 2;
-/// Unmeasured time at the end, seconds, and the number of its intervals.
+/// Unmeasured time at the end, seconds; also the number of report intervals in this time.
 pub(super) const ENDS_SEC: u64 = 1;
 
 /// If a counter was read, or an operation issued, later than this (seconds), flashproof may have caused the difference.
@@ -420,7 +420,7 @@ mod tests {
 
     #[test]
     fn writes_with_data_lie_between_what_was_counted_and_what_flushes_leave_of_it() {
-        // Observed on a loop device with io_uring, with pwrite, on a drive with FUA, and on a drive without a cache.
+        // Observed, in this order: a loop device with io_uring, with pwrite, a drive with FUA, a drive without a cache.
         for (writes, flushes) in [(190.0, 190.0), (380.0, 380.0), (380.0, 190.0), (190.0, 0.0)] {
             assert_eq!(with_data(writes, flushes, 190.0), 190.0);
         }

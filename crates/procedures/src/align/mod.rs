@@ -51,7 +51,7 @@ const UNSEEN: f64 = 0.01;
 const UNSEEN_SEC: f64 = 0.05;
 /// Maximum number of attempts for a burst that is disturbed by a lack of CPU.
 const DISTURBED_MAX: usize = 4;
-/// Smallest I/O of a device, until the real size is known, bytes.
+/// Assumed smallest I/O of a device, bytes, until the real size is known.
 const SECTOR_BYTES: u32 = 512;
 
 /// Request for an alignment.
@@ -82,7 +82,7 @@ pub struct Alignment {
     /// Maximum bursts after the first, which runs CONFIG unchanged
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// Measured time of a burst, which lasts 3 s longer [default: 5 s to 5 min, by --within]
+    /// Measured time of a burst, which lasts 3 s longer [default: 5 s to 5 min, depending on --within]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub burst: Option<u32>,
     /// Node of the profile [default: the node whose drives move most bytes]
@@ -196,7 +196,7 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
     }
     if devices.len() != config.device_names.len() {
         return Err(Failure::usage(format!(
-            "the configuration's rates are for its {} together, but --device names {} - name the same number",
+            "the configuration's rates are for its {} together, but --device names {} - name as many devices",
             units::count(config.device_names.len() as u64, "device"),
             devices.len()
         )));
@@ -253,8 +253,8 @@ impl<'a> Bursts<'a> {
         };
         if noise_text.is_empty() {
             console::warning(&format!(
-                "with so few operations per second, the random error of a number exceeds {noise:.2} % in {}; {} would \
-                 be long enough (--burst)",
+                "with so few operations per second, the random error of a number exceeds {noise:.2} % in a burst of \
+                 {}; {} would be long enough (--burst)",
                 units::span(seconds),
                 units::span(needed_sec.ceil() as u64)
             ));
@@ -292,7 +292,7 @@ impl<'a> Bursts<'a> {
         Ok(rounds)
     }
 
-    /// Runs a burst, repeated while it is disturbed. Errors: as [`Self::run_burst`].
+    /// Runs a burst, and repeats the burst while it is disturbed. Errors: as [`Self::run_burst`].
     fn run(&mut self, config: ActConfig) -> Result<Round, Failure> {
         for _ in 1..DISTURBED_MAX {
             let round = self.run_burst(config.clone())?;
@@ -331,7 +331,7 @@ impl<'a> Bursts<'a> {
             findings: Some(findings),
             heading: Some(name),
             quiet: self.args.quiet,
-            // Bursts trace requests themselves during the whole measured time.
+            // Not traced by the run: the burst itself traces requests during the whole measured time.
             trace: false,
             ..RunRequest::new(NamedWorkload::alone(workload, load::workload::act::echo::to_text(&config)))
         };
@@ -371,7 +371,8 @@ impl<'a> Bursts<'a> {
             let [issued, reached] = [&issued_rates, &measurement.reached].map(|io| units::number(io.numbers()[n]));
             return Err(Failure::invalid(format!(
                 "{}: {issued} were issued, but {reached} reached the device - another program uses the device, or a \
-                 page cache answered - end that use; an offset would only hide the difference",
+                 page cache answered - stop that program, or bypass the cache; an offset would only hide the \
+                 difference",
                 NAMES[n]
             )));
         }
@@ -379,7 +380,7 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Parent directory of the bursts' directories. If the user did not name a directory, it is temporary, and a guard
+/// Parent directory of the bursts' directories. Without `--out-dir` the parent directory is temporary, and a guard
 /// deletes it at the end.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {

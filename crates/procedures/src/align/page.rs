@@ -10,7 +10,7 @@ use sizing::align::{self, Offsets, PLAUSIBLE_PCT, RequestedLoad, errors, other_r
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 
-/// Relative difference from the server's count of large-block reads, from which on the page has a note.
+/// The page has a note if large-block reads differ from the server's count by more than this fraction.
 const LARGE_READS_OFF: f64 = 0.1;
 
 pub(super) struct Page<'a> {
@@ -215,15 +215,15 @@ pub(super) fn other_size_of_writes(target: &Target, round: &Round, tolerance: f6
     let cause = match is_split {
         true => format!(
             "large blocks of {block_kib} KiB reach this device in writes of {} KiB, but the cluster's drive had writes \
-             of {} KiB: the kernel of this machine splits them (queue/max_sectors_kb{})",
+             of {} KiB: the kernel of this machine splits the blocks (queue/max_sectors_kb{})",
             number(ours),
             number(theirs),
             round.measurement.max_request_kib.map(|kib| format!(" is {kib}")).unwrap_or_default()
         ),
         false => format!(
             "the cluster's drive had writes of {} KiB, but large-block-op-kbytes is {block_kib}: the block size is \
-             wrong (write-block-size; from 7.1 flush-size), or the cluster's w/s includes flushes (also give f/s), or \
-             its kernel splits or merges writes",
+             wrong (write-block-size; in server 7.1 and later, flush-size), or the cluster's w/s includes flushes \
+             (also give f/s), or the cluster's kernel splits or merges writes",
             number(theirs)
         ),
     };

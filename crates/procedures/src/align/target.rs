@@ -115,7 +115,7 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
         let index = KEYS.iter().position(|known| *known == key.trim());
         let index = index.ok_or_else(|| format!("{} is not one of {}", quoted(key), KEYS.join(", ")))?;
         let number = value.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
-        let number = number.ok_or_else(|| format!("the value {} of {key} is not a number from 0 on", quoted(value)))?;
+        let number = number.ok_or_else(|| format!("the value {} of {key} is not a number >= 0", quoted(value)))?;
         if values[index].replace(number).is_some() {
             return Err(format!("{key} is given twice"));
         }

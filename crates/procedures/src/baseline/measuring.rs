@@ -44,7 +44,7 @@ struct RunState {
     rounds: Rounds,
     /// By job and second: median of the reads, and the longest operation.
     seconds: Vec<Vec<Option<Second>>>,
-    /// Counted from the first interval on, so that earlier I/O is excluded.
+    /// Queue counters, from the first interval on, so that earlier I/O is excluded.
     queues: Option<Queues>,
 }
 

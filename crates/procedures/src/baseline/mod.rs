@@ -4,8 +4,8 @@
 //! options -> Request   form, devices, terms; nothing touched
 //!         -> SeriesDir the directory of the series, started or resumed
 //!         -> prep, doctor, and the devices opened for the whole series
-//!         -> per drive: form + its points -> its next job
-//!            the jobs furthest behind, at the same time -> a run -> a point for each drive
+//!         -> per drive: form + the drive's points -> the drive's next job
+//!            the next jobs of the drives furthest behind -> one run of these jobs -> a point for each drive
 //!         -> conclusion, report
 //! ```
 //! `load::baseline` decides the next job, and `conclusions::baseline` draws conclusions from points. Several drives
@@ -106,7 +106,7 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
     show_conclusion(&series_dir)
 }
 
-/// The fio for the cross-check. Errors: fio is not installed, or its version is unsuitable.
+/// The installed fio, for the cross-check. Errors: fio is not installed, or its version is unsuitable.
 fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
     let first = |(device, drive): (usize, &Identity)| Some((device, request.form.next(&[], drive.size_bytes)?));
     let jobs: Vec<_> = drives.identities.iter().enumerate().filter_map(first).collect();
@@ -140,7 +140,7 @@ fn precondition(
     Ok((code != 0).then(|| ExitCode::from(code)))
 }
 
-/// Maximum I/O errors of a run of jobs: a drive with an error has no further jobs.
+/// A run of jobs ends after this many I/O errors. A drive with any error gets no further jobs.
 const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 
 /// The next jobs, each with the number of its drive: the jobs of the drives furthest behind, which run at the same

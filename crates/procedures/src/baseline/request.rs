@@ -52,8 +52,8 @@ pub struct BaselineOptions {
     /// Length of a job of --pts [default: 60 as SNIA specifies; on simulated drives 2]
     #[arg(long, value_name = "TIME", requires = "pts", allow_hyphen_values = true, value_parser = seconds)]
     pub pts_round: Option<u32>,
-    /// Also run each profile with the installed fio, three rounds in turns with flashproof, on flashproof's open
-    /// descriptors, and compare the results
+    /// Also run each profile with the installed fio, in three rounds that alternate with flashproof's, on flashproof's
+    /// open descriptors, and compare the results
     #[arg(long, conflicts_with = "pts")]
     pub cross_check: bool,
     #[command(flatten)]
@@ -298,7 +298,7 @@ fn largest(form: &BaselineRequest) -> u64 {
     form.pts.iter().flat_map(|test| test.jobs()).map(|(_, bytes)| bytes).max().unwrap_or(LARGE_BYTES)
 }
 
-/// The load of jobs on `devices`, each with the number of its device.
+/// The load of `jobs`. Each job has the index of its device in `devices`.
 fn load_of(devices: &[String], readonly: bool, jobs: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
     let section = |(device, job): &(usize, &Job)| job.section(&job_name(*device), &devices[*device]);
     let sections: Vec<_> = jobs.iter().map(section).collect();

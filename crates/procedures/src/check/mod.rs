@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! checks/NAME.toml -> Definition -> a FioLoad per run -> Verdict, Figures -> Judged criteria -> Check
-//!                         directory, device -> Site ^
+//! directory or device -> Site: where the files of the jobs are
 //! ```
 
 mod run;
@@ -206,7 +206,7 @@ impl Definition {
                 let is_elsewhere =
                     !job.directory.is_empty() || job.offset != Size::Bytes(0) || job.logs.iter().any(Option::is_some);
                 if is_elsewhere {
-                    let why = "it has directory, offset or a log - leave them out: the check chooses where files and \
+                    let why = "it sets directory, offset or a log - leave them out: the check chooses where files and \
                                records are";
                     return Err(self.wrong(run, &job.name, why));
                 }

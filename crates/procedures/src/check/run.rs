@@ -64,7 +64,7 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         let total = units::bytes((bytes * file_uses.len() as u64) as f64);
         let files = units::count(file_uses.len() as u64, "file");
         console::note(&format!(
-            "{}: {files} of {total} in {path}/{}, removed at the end",
+            "{}: {files}, {total} in total, in {path}/{}; removed at the end",
             definition.name,
             super::OWN_DIR
         ));
@@ -127,7 +127,7 @@ struct CompletedRun {
     /// Evidence that a layer above the disk answered; `None` if there is none, or the disk is not known.
     cached: Option<String>,
     is_disk_known: bool,
-    /// Operations failed or were lost, or the device went away.
+    /// True if operations failed or were lost, or the device went away.
     is_broken: bool,
 }
 
@@ -272,8 +272,8 @@ fn cache_evidence(definition: &RunDefinition, verb: &str, job_bytes: u64, disk_b
     ((disk_bytes as f64) < job_bytes as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| units::bytes(count as f64);
         format!(
-            "run {}: the jobs {verb} {}, but the disk only {}: the page cache or another layer answered instead of the \
-             disk",
+            "run {}: the jobs {verb} {}, but the disk {verb} only {}: the page cache or another layer answered \
+             instead of the disk",
             definition.name,
             text(job_bytes),
             text(disk_bytes)

@@ -95,7 +95,7 @@ pub struct DirectionResult {
 fn named_directions(load: &FioLoad) -> impl Iterator<Item = (usize, usize, DirectionResult)> {
     load.reported().into_iter().filter(|(_, kind, _)| *kind < DIRECTIONS.len()).map(|(entry, direction, _)| {
         let job = &load.entries[entry].job;
-        // Clones that are reported separately have the same name.
+        // Clones that are reported separately have the same name, so their numbers are added.
         let is_alone = load.entries.iter().filter(|other| other.job.name == job.name).count() == 1;
         let number =
             if is_alone { String::new() } else { format!("~{}", load.threads[load.entries[entry].threads[0]].number) };
@@ -384,7 +384,9 @@ impl CrossCheckResult {
             }
         }
         text + match self.agrees() {
-            true => "The programs agree: no number differs by more than between the rounds of one program.\n",
+            true => {
+                "The programs agree: no number differs more between the programs than between rounds of one program.\n"
+            }
             false => {
                 "The programs disagree where a row says \"differs\": their rounds do not overlap, and their medians \
                  differ by more than 5 %.\n"

@@ -60,7 +60,7 @@ pub struct Options {
     /// For check witness: address to listen at
     #[arg(long, value_name = "HOST:PORT")]
     pub listen: Option<String>,
-    /// For check witness: file of its sessions
+    /// For check witness: file that keeps the sessions
     #[arg(long, value_name = "FILE")]
     pub file: Option<PathBuf>,
 }
@@ -100,7 +100,7 @@ pub struct Request<'a> {
 /// Writes until the power is cut. If a session waits for its examination, reads the session's writes instead, and
 /// concludes.
 ///
-/// Errors: also if the writes ended before a cut.
+/// Errors: among others, the writes ended before a power cut.
 pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durability, Failure> {
     let durability_target = DurabilityTarget::of(request.path)?;
     let found_session = durability_target.session()?;
@@ -154,7 +154,7 @@ pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
     match (durability_target.session()?, witness) {
         (Some(session), Some(witness)) => give_up(witness, session)?,
         (Some(session), None) => console::warning(&format!(
-            "a witness that waits for session {session} will report its writes as lost - name the witness with \
+            "a witness that waits for session {session} will report the writes as lost - name the witness with \
              --witness, or give --new with the next session"
         )),
         (None, _) => {}
@@ -317,7 +317,7 @@ impl DurabilityTarget {
         let metadata = directory_or_device(path).map_err(cannot)?;
         let (dir, disk, identity) = if metadata.is_dir() {
             let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), &Roots::default());
-            // Several disks may have different claims.
+            // Several disks may make different claims about write cache and FUA, so none is named.
             let disk = <[DeviceFacts; 1]>::try_from(disks).ok().map(|[disk]| disk);
             (Some(Path::new(path).join(OWN_DIR)), disk, None)
         } else {
@@ -355,7 +355,7 @@ impl DurabilityTarget {
         }
     }
 
-    /// Opens the device or file to read; `None` if there is no such file.
+    /// Opens the device or file for reading; `None` if there is no such file.
     fn to_read(&self) -> Result<Option<Target>, Failure> {
         let path = self.target_path();
         match fs::symlink_metadata(&path) {
@@ -365,7 +365,7 @@ impl DurabilityTarget {
             }
             _ => match Target::read_only(&path, 0) {
                 Ok(target) => Ok(Some(target)),
-                // A cut can leave an empty file.
+                // A power cut can leave an empty file.
                 Err(_) if self.dir.is_some() && fs::metadata(&path).is_ok_and(|file| file.len() == 0) => Ok(None),
                 Err(error) => Err(Failure::environment(error)),
             },

@@ -210,7 +210,7 @@ impl SessionFile {
 fn in_words(record: &Record) -> String {
     let writes = count(acknowledged(record), "acknowledged write");
     format!(
-        "session {} of {}, {writes}; to examine it, run the same command there again",
+        "session {} of {}, {writes}; to examine the session, run the session's command again",
         record.session.id, record.session.path
     )
 }
@@ -261,8 +261,8 @@ impl Connection {
         self.stream.write_all(&line(message)?).map_err(|error| error.to_string())
     }
 
-    /// The next line, without its line feed; `None` at the end of the connection. Errors: also no line within
-    /// `timeout`.
+    /// The next line, without its line feed; `None` at the end of the connection. Errors: among others,
+    /// no line came within `timeout`.
     pub(super) fn receive(&mut self, timeout: Duration) -> Result<Option<Vec<u8>>, String> {
         let deadline = Instant::now() + timeout;
         loop {
@@ -294,7 +294,7 @@ impl Connection {
         }
     }
 
-    /// Sends a message and returns its answer. Errors: also a refusal.
+    /// Sends a message and returns the answer. Errors: among others, a refusal.
     pub(super) fn ask(&mut self, message: &Message) -> Result<Reply, String> {
         self.send(message)?;
         let line = self.receive(REPLY_TIMEOUT)?.ok_or("the connection was closed")?;

@@ -68,7 +68,7 @@ enum Stop {
 struct State {
     /// Last durable write of each lane.
     durable: Vec<u64>,
-    /// Writes of `durable` that the witness has confirmed.
+    /// Last write of each lane that the witness has confirmed as durable.
     confirmed: Vec<u64>,
     phase: u64,
     /// True while a change of phase is due or not confirmed: no lane begins a batch.
@@ -184,7 +184,7 @@ fn open(
             OwnDir::make(Path::new(&durability_target.path), OWN_DIR, names, size + of_files).map_err(cannot)?;
         own_dir.stays = true;
         console::note(&format!(
-            "files of {} in {}; they stay until they are read after the cut",
+            "writing files, {} in total, in {}; they stay until they are read after the cut",
             bytes((size + of_files) as f64),
             own_dir.dir.display()
         ));
@@ -394,7 +394,7 @@ struct Worker {
 /// Destination of a lane's writes.
 enum Writer {
     Direct(Arc<Target>),
-    /// Through the page cache. The target stays open as long as the file.
+    /// Writes through the page cache. The target stays open as long as the file.
     Cached(File, #[expect(dead_code)] Arc<Target>),
     /// Files in a directory, and the directory's descriptor for fsync.
     Files(PathBuf, File),

@@ -30,7 +30,7 @@ pub struct FioRun {
     devices: usize,
     usage: Option<Usage>,
     cpu: Cpu,
-    /// Disks under the load: at the start, and now.
+    /// Counters of the disks under the load: at the start, and now.
     disks: [Vec<diskstats::Disk>; 2],
     /// Logs requested by the jobs.
     pub logs: Logs,

@@ -21,14 +21,14 @@ enum LogKind {
     Histogram,
 }
 
-/// A log of a clone: the clone's index, the kind, and the files. False: the file stays empty.
+/// A log of a clone: the clone's index, the kind, and the files, each with false if the file stays empty.
 type OfClone = (usize, LogKind, Vec<(PathBuf, bool)>);
 
 /// First line of a log of operations.
 const IOLOG: &str = "fio version 3 iolog";
 
 impl LogKind {
-    /// Suffixes of the log's files, before the number of the job. False: the file stays empty, because flashproof
+    /// Suffixes of the log's files, before the number of the job, each with false if the file stays empty: flashproof
     /// counts fio's slat as part of clat.
     fn endings(self) -> &'static [(&'static str, bool)] {
         match self {
@@ -118,7 +118,7 @@ pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
     paths.chain(iologs_of(load).map(|(_, path)| path)).try_for_each(|path| write(&path, None, force))
 }
 
-/// Replaces earlier logs; other files only with `force`.
+/// Writes `text` as a log to `path`; `None`: only checks. Replaces an earlier log; any other file only with `force`.
 fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let is_number = |field: &str| field.trim().parse::<i64>().is_ok();
     let is_log = |text: &str| {

@@ -155,7 +155,7 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
     Ok(layouts)
 }
 
-/// Checks that the devices of a `load` with `hipri` have queues that are polled.
+/// Checks that the devices of a `load` with `hipri` have poll queues.
 ///
 /// Errors: a file, a device without such queues.
 pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
@@ -231,7 +231,7 @@ fn write(description: &str, name: &str, bytes: &[u8], replace_target: ReplaceTar
     }
 }
 
-/// Writes the wrong blocks of jobs with verify_dump.
+/// Writes blocks that failed verification to files, for jobs with verify_dump.
 pub fn write_dumps(load: &FioLoad, force: bool) {
     for thread in &load.threads {
         for damage in thread.progress.verify.take_dumps() {

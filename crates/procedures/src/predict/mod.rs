@@ -33,7 +33,7 @@ use std::path::{Path, PathBuf};
 /// The load whose rating is predicted.
 #[derive(Args, Debug, Clone)]
 pub struct PredictedLoad {
-    /// Configuration of any ACT version that defines the load of 1x [default: ACT's, 2000 reads and 1000 writes per
+    /// Configuration (of any ACT version) that defines the load of 1x [default: ACT's, 2000 reads and 1000 writes per
     /// second]
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
@@ -184,7 +184,7 @@ fn ratings(
     let mut ratings = [None; 3];
     let drives = [(&fit.nearest, Count::Mean), (&fit.slow, Count::Most), (&fit.fast, Count::Least)];
     for (number, (drive, count)) in drives.into_iter().enumerate() {
-        // Start both ends at the first rating, which is near theirs.
+        // Start the searches for both end drives at the rating of the fitted drive, which is near their ratings.
         let start = ratings[0].unwrap_or(if number == 0 { 1.0 } else { hour::LEAST });
         ratings[number] = HourSearch::new(drive, count, load, signal_handler)?.highest(start)?;
         if signal_handler.signal_received().is_some() {
@@ -404,7 +404,7 @@ fn seconds(sec: f64) -> String {
 fn fell(points: &[Point]) -> Option<String> {
     let rounds: Vec<_> = points.iter().filter(|point| point.part == Part::Saturation).collect();
     let max_iops = |rounds: &[&Point]| rounds.iter().map(|point| point.iops()).fold(0.0, f64::max);
-    // A stall makes a single round slower, garbage collection all last rounds.
+    // A stall slows a single round; garbage collection slows all of the last rounds.
     let (first, last) = (max_iops(&rounds), max_iops(&rounds[rounds.len().saturating_sub(LAST_ROUNDS)..]));
     (last < (1.0 - FELL) * first).then(|| {
         let seconds: f64 = rounds.iter().map(|point| point.seconds).sum();

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use sys::salt::PlacedSalt;
 
-/// Salt number of writes that a later write of the same pass overwrites; passes count from 1.
+/// Salt number of writes that a later write of the same pass overwrites. Passes have numbers from 1 on.
 const OVERWRITTEN_FILL: u32 = 0;
 
 /// Report interval of progress, nanoseconds.
@@ -161,7 +161,7 @@ impl Job {
     /// Writes the remainder at the end of a file, which is shorter than the unit of direct I/O.
     fn write_remainder(&self, direct_bytes: u64, used_bytes: u64, content: Content) -> Result<(), PrepError> {
         let (Some(target), true) = (self.target(), direct_bytes < used_bytes) else { return Ok(()) };
-        // Starts at the last boundary of a salt block.
+        // Start the write at the last boundary of a salt block.
         let begin = direct_bytes / SPOT_BYTES as u64 * SPOT_BYTES as u64;
         let mut bytes = vec![0; (used_bytes - begin) as usize];
         content.put(&mut bytes, begin);
@@ -177,7 +177,7 @@ impl Job {
         resume::order(&self.prepared).map_err(PrepError::Environment)
     }
 
-    /// Content of pass `fill` of salt; zeros for `None`.
+    /// Data that the salt pass `fill` writes; `None`: zeros.
     pub(super) fn content(&self, fill: Option<u32>) -> Content {
         fill.map_or(Content::Zeros, |fill| Content::Salt(PlacedSalt::new(self.prepared.seed, fill, self.key)))
     }
@@ -208,7 +208,7 @@ impl Job {
         self.check_interrupted()
     }
 
-    /// Fails if the user interrupted the run, or if the run ended before its stream.
+    /// Fails if the user interrupted the run, or if the run ended before the stream ended.
     fn check_interrupted(&self) -> Result<(), PrepError> {
         match self.control.cause() {
             None => Ok(()),
@@ -301,8 +301,8 @@ impl Job {
     }
 
     /// Compares `spots` random places before `end` with `content`. `order`: a random order, and the number of writes
-    /// that were done in this order. With `order`, a place is compared only if these writes wrote it and no later
-    /// write of the pass overwrites it.
+    /// that were done in this order. With `order`, a place is compared only if one of these writes covers the place
+    /// and no later write of the pass overwrites it.
     fn compare(
         &mut self,
         end: u64,

@@ -1,4 +1,4 @@
-//! The devices of a preparation: decided one by one, opened all or none.
+//! The devices of a preparation: the work on each is decided alone, then all devices are opened, or none.
 
 use super::Preparation;
 use super::job::{Job, Ledger, WriteTotals};

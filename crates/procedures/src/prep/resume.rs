@@ -230,7 +230,7 @@ fn check_same_work(facts: &DeviceFacts, prepared: &Prepared, options: &PrepOptio
     if differences.is_empty() {
         return Ok(());
     }
-    let words: Vec<_> = differences.iter().map(|(name, was, is)| format!("{name} {was} then and {is} now")).collect();
+    let words: Vec<_> = differences.iter().map(|(name, was, is)| format!("{name} was {was} and is now {is}")).collect();
     refuse(format!("with other options: {}", words.join(", ")), "give the same options to resume, or ")
 }
 
@@ -298,20 +298,20 @@ mod tests {
     fn another_seed_or_other_options_are_refused_with_the_numbers() {
         let (_dir, records, _) = interrupted();
         let a = subject("serial a");
-        refused(&a, &PrepOptions { seed: Some(7), ..WANTED }, &records, "with other options: seed 5 then and 7 now");
+        refused(&a, &PrepOptions { seed: Some(7), ..WANTED }, &records, "with other options: seed was 5 and is now 7");
         refused(
             &a,
             &PrepOptions { fills: 2, zeros: false, ..WANTED },
             &records,
-            "fills 1 then and 2 now, zeros yes then and no now",
+            "fills was 1 and is now 2, zeros was yes and is now no",
         );
         refused(
             &a,
             &PrepOptions { use_pct: 50, ..WANTED },
             &records,
-            "used bytes (--use-pct) 10485760 then and 5242880 now",
+            "used bytes (--use-pct) was 10485760 and is now 5242880",
         );
-        refused(&a, &PrepOptions { discard_first: true, ..WANTED }, &records, "discard-first no then and yes now");
+        refused(&a, &PrepOptions { discard_first: true, ..WANTED }, &records, "discard-first was no and is now yes");
         refused(
             &a,
             &PrepOptions { fills: 2, ..WANTED },

@@ -152,7 +152,7 @@ pub(super) struct Bars {
 }
 
 impl Bars {
-    /// Bars for devices by name. If `is_simulated`, time passes faster.
+    /// Bars for devices by name. If `is_simulated`, times are marked as simulated time.
     pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, is_simulated: bool) -> Self {
         let terminal = console::stderr_is_terminal();
         let printed = vec![(0, 0); names.len()];

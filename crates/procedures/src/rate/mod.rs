@@ -41,7 +41,7 @@ pub struct RateOptions {
     /// Device to rate: ALL its data is erased. Several devices get the load at the same time
     #[arg(value_name = "DEVICE", required_unless_present = "config", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
-    /// Configuration of any ACT version with the load of 1x [default: ACT's, 2000 reads and 1000 writes per second
+    /// Configuration (of any ACT version) with the load of 1x [default: ACT's, 2000 reads and 1000 writes per second
     /// on each device]
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
@@ -61,7 +61,7 @@ pub struct RateOptions {
     /// Latency limits of a load that is held: shares of operations that may be slower than a threshold
     #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
-    /// Time over which a load is judged, and the rating confirmed at the end: 1h, 30m, or a number of seconds; a round
+    /// Time over which a load is judged and the final rating is confirmed: 1h, 30m, or a number of seconds; a round
     /// is a twelfth of this time, at most 60 s [default: 3600; less on simulated drives if 3600 s take over a minute
     /// of CPU]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = confirmation)]
@@ -252,7 +252,7 @@ impl Request {
         }
     }
 
-    /// Maximum duration of a run of the search, seconds; `wait_sec` is the longest time before a slow spell so far. On
+    /// Maximum duration of a run of the search, seconds; `wait_sec` is the longest time so far before a slow spell. On
     /// a real drive, a confirmation contains several spells.
     pub fn longest_sec(&self, next_run: NextRun, wait_sec: f64) -> u64 {
         let Slice { sec, round_sec } = self.slice(next_run.multiple());
@@ -337,8 +337,8 @@ fn show_plan(series_dir: &SeriesDir, request: &Request, drives: &Drives) -> Resu
     let devices = drives.plan(&drives.to_prepare(series_dir.has_begun()));
     let time_note = if request.simulated { " of simulated time" } else { "" };
     console::page(&format!(
-        "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{time_note}, depending on the rating; slow \
-         spells of a drive add to this time\nnothing was written\n",
+        "{}\n{devices}the rating is confirmed over {}\ntime under load: from {} to {}{time_note}, depending on the \
+         rating; slow spells of a drive add to this time\nnothing was written\n",
         summary(series_dir, request),
         span(request.slice(request.first_load).sec),
         span(least_sec),
@@ -374,7 +374,7 @@ fn steps(series_dir: &SeriesDir) -> String {
 fn row(step: &Step) -> Vec<String> {
     let details = Details::of(step);
     let rounds = details.as_ref().map_or(String::new(), |details| details.judged.rounds.to_string());
-    // Only for the lowest threshold; the report has the others.
+    // The table has only the share at the lowest threshold; the report has the others.
     let shares = details.iter().flat_map(|details| &details.judged.shares).filter_map(|shares| shares.share.first());
     let worst = shares.copied().reduce(f64::max).map_or(String::new(), |share| format!("{:.3} %", share * 100.0));
     vec![step.name.clone(), result_word(step).to_owned(), rounds, worst, step.dir.clone()]

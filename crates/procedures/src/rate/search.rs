@@ -35,7 +35,7 @@ pub(super) struct SearchRun {
     search: Search,
     /// Shares at each load that was held, from its last run.
     shares: Vec<(NextRun, Vec<Shares>)>,
-    /// Longest time before a slow spell of the drive so far, seconds.
+    /// Longest time so far before a slow spell of the drive, seconds.
     wait_sec: f64,
     /// Simulated drives are new in each run, so they need no recovery from overload.
     is_simulated: bool,
@@ -62,7 +62,7 @@ impl SearchRun {
         };
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
-            // A limit of flashproof or its host at that time need not apply now.
+            // The limit of flashproof or its host that ended such a step need not apply now.
             if let Some(details) = Details::of(step).filter(|details| details.judged.seen != StepOutcome::OurLimit) {
                 search.record_result(details.moved, &details.judged);
             }
@@ -146,7 +146,7 @@ impl SearchRun {
         };
         let mut observer = StepObserver { target: self.target(next_run), step_sec: longest_sec, watcher: None };
         let verdict = series_dir.run_step(index, step_request, None, signal_handler, &mut observer)?;
-        // Without a watcher: a signal came before the run began.
+        // There is no watcher if a signal came before the run began.
         let Some(watcher) = observer.watcher else { return Ok(ControlFlow::Break(())) };
         let judged = watcher.judge(&verdict);
         let step = &mut series_dir.series.steps[index];
@@ -233,7 +233,7 @@ fn end(step: &mut Step, next_run: NextRun, judged: &JudgedStep, ran_sec: f64) {
 /// Observer of a step's run.
 struct StepObserver {
     target: StepPurpose,
-    /// Duration of the step unless ended early, seconds.
+    /// Duration of the step in seconds, unless the step ends early.
     step_sec: u64,
     watcher: Option<Watcher>,
 }

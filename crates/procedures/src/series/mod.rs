@@ -134,7 +134,7 @@ pub struct Drives {
 impl Drives {
     /// Examines the devices of `spec`, without opening them. `no_prep`: do not prepare them.
     ///
-    /// Errors: a device does not exist, or is not a device.
+    /// Errors: a name does not exist, or is not the name of a device.
     pub fn inspect(spec: &RunSpec, no_prep: bool) -> Result<Self, Failure> {
         let mut drives = Self::default();
         for name in &spec.device_names {

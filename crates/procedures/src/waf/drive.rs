@@ -118,7 +118,7 @@ impl MeasuredDrive {
     pub(super) fn read_counters(&self) -> Result<Bytes, String> {
         match self.controller.lifetime_bytes() {
             Ok(Some((bytes, by))) if by == self.counted_by => Ok(bytes),
-            Ok(_) => Err(format!("it no longer counts by {}", self.counted_by)),
+            Ok(_) => Err(format!("it no longer reports the counters of {}", self.counted_by)),
             Err(error) => Err(format!("its counters cannot be read: {error}")),
         }
     }
@@ -205,7 +205,7 @@ impl Pace {
         let max_sec = fill_sec * *fills_max as f64;
         let bound_sec = duration_sec.map_or(max_sec, |duration| max_sec.min(f64::from(duration)));
         format!(
-            "{}: for each of {}, {} are written once at full speed, then {}/s: a drive fill in {}. The steady state \
+            "{}: for each of {}, {} are written once at full speed, then at {}/s: a drive fill in {}. The steady state \
              takes at least five fills, {}; an arrangement ends after {} at the latest",
             drive.facts.path,
             count(arrangements as u64, "arrangement"),

@@ -255,7 +255,7 @@ pub(super) fn swept(plan: &SweepPlan, setup: &Setup, arrangements: &[Arrangement
         Err(why) => SweepPoint::Missing(why.to_string()),
     };
     let points = |arrangement: Arrangement| match arrangement {
-        // Arrangements without handles do not vary; their lines serve for comparison.
+        // The number of handles does not change an arrangement without handles; its result is repeated for comparison.
         Arrangement::Dedicated | Arrangement::Shared if plan.parameter == "handles" => {
             let same = plan.points.first().map(|(_, setup)| point(arrangement, setup));
             plan.points.iter().filter_map(|_| same.clone()).collect()
@@ -277,7 +277,7 @@ pub(super) fn swept(plan: &SweepPlan, setup: &Setup, arrangements: &[Arrangement
     }
 }
 
-/// Values as numbers on an axis, and their unit; sizes are in the unit of the largest. `None`: a value is not a number.
+/// Values as numbers on an axis, and their unit: for sizes, that of the largest. `None`: a value is not a number.
 fn axis_values(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static str) {
     let parse_all =
         |number: &dyn Fn(&str) -> Option<f64>| values.iter().map(|value| number(value)).collect::<Option<Vec<f64>>>();

@@ -300,7 +300,8 @@ impl ArrangementRun<'_> {
             for piece in target.discard(0..size_bytes) {
                 piece.map_err(|error| {
                     Failure::device(format!(
-                        "cannot deallocate {} - {error} - without it, arrangements would begin in different states",
+                        "cannot deallocate {} - {error} - without deallocation, arrangements would begin in \
+                         different states",
                         target.name()
                     ))
                 })?;

@@ -1,6 +1,6 @@
 //! Write amplification of tenants on dedicated drives, on a shared drive, and with placement handles.
 //!
-//! * `experiment`: on a simulated drive, tenants, tenants with one assumption varied, and preparations
+//! * `experiment`: tenants on a simulated drive, also with one assumption varied; and preparations of such a drive
 //! * `measure`: tenants on a real drive (`drive`), observed during their run
 //! * [`probe`]: how a drive's firmware treats handles
 
@@ -77,7 +77,7 @@ pub struct Model {
     /// Writes of blocks are split into commands of this size (the kernel: queue/max_sectors_kb) [default: 128KiB]
     #[arg(long, value_name = "SIZE", value_parser = command)]
     pub command: Option<u32>,
-    /// Number of blocks written at the same time; the drive takes a command of each in turn [default: 4]
+    /// Number of blocks written at the same time; the drive takes one command of each block in turn [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub in_flight: Option<u32>,
     /// Do not measure clients' latencies; compute only write amplification and wear
@@ -113,7 +113,8 @@ impl WafRequest {
         Ok(report)
     }
 
-    /// Answers by measurement on a real drive. Returns the results, and how the measurement ended: its exit code.
+    /// Answers the question by a measurement on a real drive. Returns the results, and how the measurement ended: the
+    /// exit code.
     ///
     /// Errors: nothing was measured.
     pub fn measure(&self, measurement: &Measurement) -> Result<(WafReport, Result<u8, Failure>), Failure> {
@@ -225,7 +226,8 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !requested.is_empty() {
         return requested.to_vec();
     }
-    // Other errors of the tenants concern every arrangement, and are reported when the first arrangement is built.
+    // An error that also occurs without handles concerns every arrangement. It is reported when the first arrangement
+    // is built.
     let is_possible = Layout::new(Arrangement::Shared, &setup.tenants, &setup.drive).is_ok();
     match with_handles(&setup.tenants, setup.drive.spec.handles) {
         Err(error) if is_possible => {
@@ -238,7 +240,7 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
 
 /// The controller of a drive. Errors: why there is none, a phrase.
 fn controller_of(facts: &DeviceFacts) -> Result<Controller, &'static str> {
-    let number = facts.number.ok_or("the kernel reports no device number for it - check that it is still there")?;
+    let number = facts.number.ok_or("the drive has no device number in the kernel - check that it is still there")?;
     let controller = Controller::find(Path::new("/"), number);
     controller.ok_or("its controller cannot be opened - run as root")
 }
@@ -290,8 +292,8 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     let spec = &setup.drive.spec;
     let over_provisioning = ftl::over_provisioning::BothConventions(spec.over_provisioning);
     let order = format!(
-        "by the tenants' rates; blocks are split into commands of {} KiB, and {in_flight} blocks are written at once, a \
-         command of each in turn; blocks of defragmentation follow the client's block that caused them",
+        "by the tenants' rates; blocks are split into commands of {} KiB, and {in_flight} blocks are written at once, \
+         one command of each block in turn; blocks of defragmentation follow the client's block that caused them",
         command_bytes >> 10
     );
     let start = "stores in long use, on drives whose tenants' spaces were written once from end to end; no block is \
@@ -309,8 +311,8 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
 fn covered(timed: &Timed) -> String {
     let operations: u64 = timed.latencies.iter().map(|of| of.service.count).sum();
     format!(
-        "of {} operations of clients in {} of virtual time, {} drive fills, beginning in the steady state; open loop, \
-         from their scheduled times on",
+        "of {} client operations (open loop, timed from their scheduled times) in {} of virtual time ({} drive fills), \
+         beginning in the steady state",
         units::Grouped(operations),
         units::span_of(timed.seconds),
         units::number(timed.drive_fills)

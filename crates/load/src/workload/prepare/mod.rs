@@ -1,9 +1,9 @@
 //! Preparation: the run loop writes a device from end to end and reads back samples of it, with the streams of this
 //! module.
 //!
-//! [`Sweep`] writes, [`Sample`] reads; a run ends with its stream. The written data are a function of seed, pass and
-//! offset ([`Content`]), so that a later process can resume or compare. The caller chooses the order of passes and
-//! records their progress. An [`Order`] makes a sweep random.
+//! [`Sweep`] writes, [`Sample`] reads; a run ends when its only stream ends. The written data are a function of seed,
+//! pass and offset ([`Content`]), so that a later process can resume the writes or compare the data. The caller chooses
+//! the order of passes and records their progress. With an [`Order`], a sweep writes in random order.
 
 mod order;
 mod sample;
@@ -26,12 +26,12 @@ use std::sync::atomic::AtomicU64;
 use sweep::Sweep;
 use sys::salt::PlacedSalt;
 
-/// Bytes in flight, and bounds on the number of operations: enough to keep a drive of many channels busy while buffers
-/// are filled.
+/// Bytes in flight, and the range of the number of operations in flight: enough to keep a drive of many channels busy
+/// while buffers are filled.
 const IN_FLIGHT_BYTES: u32 = 4 << 20;
 const DEPTHS: RangeInclusive<u32> = 32..=128;
 
-/// Present or future contents of a device.
+/// Data that a device has, or that will be written to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
     Zeros,
@@ -161,12 +161,12 @@ impl Workload for ReadBack {
     }
 }
 
-/// Run parameters; the run ends with its stream.
+/// Run parameters; the run ends when its stream ends.
 fn spec(device: &DeviceName) -> RunSpec {
     RunSpec::new(vec![device.clone()], NO_END_SEC)
 }
 
-/// Adds one closed lane, on the only device of the run.
+/// Adds one closed-loop lane on the only device of the run.
 fn add(
     run: &mut RunPlan,
     kind: &str,

@@ -1,7 +1,7 @@
 //! An order of writes that leaves a drive in the state of steady random overwrites, after one physical pass.
 //!
 //! ```text
-//! writes    0 ......................... 1 + over-provisioning   x the capacity
+//! writes    0 ......................... 1 + over-provisioning   bytes written, in units of the capacity
 //! lasting   1 - 1/WAF ... rising ... 1                          share of the writes that no later write overwrites
 //! ```
 //!
@@ -20,8 +20,8 @@ use sys::random::Random;
 /// Regions of a pass, each with one share of lasting writes: steps of 0.1 % of the flash.
 const REGIONS: u64 = 1024;
 
-/// Maximum cache size: the bytes of the pass divided by this. Unlike in the steady state, all of the newest writes that
-/// fit the cache are lasting writes.
+/// Maximum cache size: the bytes of the pass divided by this. The newest writes, as many as fit the cache, are all
+/// lasting writes, which differs from the steady state.
 const CACHE_SHARE: u64 = 8;
 
 /// Rounds of the permutation.
@@ -72,7 +72,7 @@ impl Counts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OrderedWrite {
     pub offset: u64,
-    /// False if a later write overwrites it.
+    /// False if a later write overwrites the same block.
     pub is_lasting: bool,
 }
 
@@ -147,7 +147,7 @@ impl Order {
         self.region_counts[(writes / self.region) as usize].lasting
     }
 
-    /// Offset of one of the `counted` blocks that [`Self::lasting`] counted.
+    /// Offset of block number `number` among the `counted` blocks that [`Self::lasting`] counted.
     pub fn lasting_offset(&self, number: u64, counted: u64) -> u64 {
         let region = self.region_counts.partition_point(|counts| counts.lasting < counted);
         let second = self.region_counts[region.min(self.region_counts.len() - 1)].rewrites;
@@ -166,8 +166,8 @@ impl Order {
 /// The counts before each region of `total_writes` writes to `blocks`, and after the last.
 fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts> {
     let regions = total_writes.div_ceil(region);
-    // Lasting writes of each region, the newest first, if their share falls by `factor` from region to region. Blocks
-    // first written in the newest regions could not be written again.
+    // Lasting writes of each region, the newest first, if their share falls by `factor` from region to region. In the
+    // newest `lead` regions all writes last, because a block first written there could not be written again.
     let lasting = |factor: f64| {
         let mut share = f64::midpoint(1.0, factor);
         (0..regions).map(move |age| {
@@ -191,7 +191,7 @@ fn counts(blocks: u64, total_writes: u64, region: u64, lead: u64) -> Vec<Counts>
         let writes = total.min(end * region);
         let lasting = match regions - end > lead {
             true => (sum.round() as u64).clamp(last_counts.lasting, last_counts.lasting + writes - last_counts.writes),
-            // Exact, so that none of the newest regions has a first write.
+            // The exact number, so that none of the newest regions has a first write.
             false => blocks.saturating_sub(total - writes),
         };
         let due = end.checked_sub(lead).map_or(0, |end| counts_before[end as usize].first());

@@ -16,7 +16,7 @@ use sys::random::Random;
 /// depends on the offset is filled in whole units of this size.
 pub const SPOT_BYTES: usize = sys::salt::UNIT_BYTES;
 
-/// Bytes shown of expected and found data.
+/// Number of bytes that a mismatch shows, of the expected and of the found data.
 const SHOWN_BYTES: usize = 16;
 
 /// A place whose data differ from the expected data.

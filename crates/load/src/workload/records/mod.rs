@@ -110,7 +110,7 @@ impl std::str::FromStr for Mix {
 
 /// Kind of the workload.
 pub const TRANSACTIONS: &str = "transactions";
-/// Setting with the records per batch, in runs whose reads are batches.
+/// Name of the setting for the records per batch; only runs whose reads are batches have this setting.
 pub const BATCH_SIZE: &str = "batch-read-size";
 /// The streams of reads and of writes.
 pub const READS: &str = "reads";
@@ -217,7 +217,7 @@ impl Workload for RecordWorkload {
     }
 
     fn writes(&self) -> bool {
-        // An engine flushes its buffers, whatever its clients do.
+        // Even if clients only read, an engine writes when it flushes its buffers.
         true
     }
 
@@ -299,7 +299,7 @@ impl Stream for Transactions {
     }
 
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
-        // Counted without a loop: billions can be lost.
+        // No loop over the lost arrivals, because there can be billions.
         self.expect(arrivals, on_lost);
         self.inserts_left =
             self.inserts_left.map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));

@@ -10,10 +10,10 @@
 //! shared, so any number of shards can take every n-th entry. An operation is issued at the instant of the traced
 //! operation, whatever happened to earlier operations: a trace does not show dependencies.
 //!
-//! Reads below ACT's large block (128 KiB) are judged, because clients wait for them. In a trace without such reads,
-//! the first class that occurs is judged, in this order: small writes, large reads, large writes, flushes, discards. If
-//! the device's unit of direct I/O is larger than the traced device's, operations are enlarged to whole units. Writes
-//! carry flashproof's own data.
+//! Reads smaller than ACT's large block (128 KiB) are judged, because clients wait for them. In a trace without such
+//! reads, the first class that occurs is judged, in this order: small writes, large reads, large writes, flushes,
+//! discards. If the device's unit of direct I/O is larger than the traced device's, operations are enlarged to whole
+//! units. Writes carry flashproof's own data.
 
 mod trace;
 
@@ -106,7 +106,7 @@ impl Replay {
         classes.into_iter().map(|class| stream_info(class.name(), Some(class) == judged, self.iops(class))).collect()
     }
 
-    /// Counts the operations that must change to fit a device. Errors: operations do not fit the device.
+    /// Counts the operations that must change to fit a device. Errors: operations that cannot be made to fit.
     fn check(&self, device: &DeviceShape, groups: &[(Class, &ClassOps)]) -> Result<ReplayChanges, CannotRun> {
         let mut changes = ReplayChanges::default();
         let mut end = 0;

@@ -49,7 +49,7 @@ fn replay(speed: &str, laps: u32) -> Replay {
     on_sim(trace(&requests(), speed).unwrap(), laps, false)
 }
 
-/// Once, on a drive that is large enough.
+/// Replay of `requests` in one lap, on a drive that is large enough.
 fn replay_of(requests: &[Traced]) -> Replay {
     on_sim(trace(requests, "1").unwrap(), 1, false)
 }

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use sys::op::{OpKind, WriteSync};
 
-/// Maximum operations: 240 MB, and briefly as much again while the largest stream is sorted.
+/// Maximum number of operations: 240 MB of memory, and briefly as much again while the largest stream is sorted.
 pub const OPERATIONS_MAX: u64 = 10_000_000;
 
 /// Operations below this size are small. ACT's large block has this size, and so has the smallest write block of the

@@ -101,7 +101,7 @@ fn fitting<T: std::fmt::Display>(
 }
 
 impl Tenants {
-    /// Reads `text`, which is called `path`. Errors: each with its line.
+    /// Parses `text`, the content of the file `path`. Errors: the first mistake, with its line.
     pub fn parse(path: &str, text: &str) -> Result<Self, CannotRun> {
         let path = units::printable(path);
         let error_at = |offset: usize, why: &str| {
@@ -224,7 +224,7 @@ impl Tenants {
 }
 
 /// Offset of `key` in the text. Searched in this order: the tenant's table, which begins at `start`; the defaults; the
-/// top. Without the key: `start`.
+/// top level. If the key is missing: `start`.
 fn offset_of(text: &str, start: usize, key: &str) -> usize {
     let find_in = |table_start: usize| {
         let mut offset = table_start;
@@ -247,7 +247,7 @@ fn weight(options: &Options, defaults: &Options) -> u32 {
     options.weight.or(defaults.weight).unwrap_or(1)
 }
 
-/// The tenant with the options `own`, and its part of the operations of all tenants.
+/// The tenant with the options `own`, and with its share of the operations of all tenants.
 fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, KeyError> {
     let defaults = &file.defaults;
     macro_rules! given {
@@ -363,7 +363,7 @@ fn space(options: &Options, defaults: &Options) -> Result<Space, KeyError> {
     Ok(Space { size, at: bytes("at", &options.at)? })
 }
 
-/// Tenants without a size share equally the percentage of their device that no other tenant has.
+/// Gives tenants without a size equal shares of the percentage of their device that the other tenants leave.
 fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
     for device in &devices {

@@ -5,7 +5,7 @@
 //! reads     open loop: records anywhere in the space, as ACT reads them
 //! writes    open loop: the blocks of the clients; each is followed, sequentially, by
 //!             defrag-reads    of the blocks that this write has put below the low-water mark
-//!             defrag-writes   of every block that their live records fill
+//!             defrag-writes   of every block that the live records of these blocks fill
 //! ```
 //!
 //! Defragmentation follows the client's write in the same slot. So it always keeps up, and its rates follow from the
@@ -36,7 +36,7 @@ const MEMORY_BYTES: u64 = 32 << 20;
 /// Maximum reads in flight of a tenant.
 const READ_SLOTS: u64 = 1_024;
 
-/// Maximum client blocks in flight of a tenant, each with its followers.
+/// Maximum client blocks in flight of a tenant, each with the defragmentation that follows it.
 const BLOCK_SLOTS: u64 = 64;
 
 /// Maximum blocks in flight of a fill.

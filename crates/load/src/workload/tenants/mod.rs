@@ -27,7 +27,7 @@ use std::fmt::Display;
 /// Tenants, and how they are run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tenants {
-    /// At least one, of different names.
+    /// At least one tenant; all names differ.
     pub tenants: Vec<Tenant>,
     pub duration_sec: u32,
     /// Seed of all random choices; `None`: chosen at the start.

@@ -162,7 +162,7 @@ impl StoreModel {
     pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, CannotRun> {
         let steady = StoreGeometry::of(tenant, blocks)?;
         steady.check_fill(tenant)?;
-        // Keys that are not uniform reach their own steady state, which can be denser than that of uniform keys.
+        // Under non-uniform keys, a store reaches another steady state, which can be denser than under uniform keys.
         let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
         let mut model = Self::with(tenant, steady, spread, seed)?;
         if tenant.keys != Keys::Uniform {
@@ -189,7 +189,7 @@ impl StoreModel {
             ))
         })?;
         let mut random = Random::for_part(seed, 0);
-        // Blocks are taken from the end.
+        // Blocks are taken from the end of the list.
         let mut blocks: Vec<u32> = (0..steady.blocks as u32).rev().collect();
         if spread {
             shuffle(&mut blocks, &mut random);

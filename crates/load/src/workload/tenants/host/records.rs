@@ -1,7 +1,7 @@
 //! The store record by record, for keys of any distribution: the place of each record, and the contents of each block.
 //!
-//! Exact, and so the reference for the approximate stores; used for sequential keys. Takes 4 bytes for each record and
-//! 4 bytes for each place in a block.
+//! The store is exact: a reference for the approximate stores, and the store for sequential keys. The memory is 4 bytes
+//! for each record and 4 bytes for each place in a block.
 
 use super::steady::StoreGeometry;
 use super::uniform::age;
@@ -35,7 +35,7 @@ impl ExactStore {
         4 * (steady.records + steady.blocks + steady.blocks * u64::from(steady.records_per_block))
     }
 
-    /// Records in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
+    /// A store in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
     pub(super) fn new(
         steady: &StoreGeometry,
         draw: KeyGenerator,
@@ -71,7 +71,7 @@ impl ExactStore {
             };
             let (block_keys, other_keys) = keys_left.split_at((live_max as usize).min(keys_left.len()));
             let first_place = block * store.records_per_block;
-            // Overwritten records look like records that are elsewhere.
+            // The place of an overwritten record gets a key whose live record is at another place.
             let own_then_gone =
                 block_keys.iter().chain(std::iter::repeat(&block_keys[0])).take(store.records_per_block as usize);
             store.keys[first_place as usize..].iter_mut().zip(own_then_gone).for_each(|(place, key)| *place = *key);
@@ -135,7 +135,7 @@ impl ExactStore {
         Some((block, (self.moving.len() - count_before) as u32))
     }
 
-    /// Live records, each at the place of its key.
+    /// Number of live records. Asserts that each record is at the place of its key.
     #[cfg(test)]
     pub(super) fn live_records(&self) -> u64 {
         assert!((0..).zip(&self.places).all(|(key, place)| self.keys[*place as usize] == key));

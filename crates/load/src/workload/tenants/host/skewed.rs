@@ -49,7 +49,7 @@ impl SkewedStore {
         Wheel::memory_bytes(steady.blocks) + steady.blocks * (8 + 4 * u64::from(steady.mark - 1))
     }
 
-    /// Records in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
+    /// A store in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
     pub(super) fn new(steady: &StoreGeometry, keys: Keys, spread: bool, blocks: &mut Vec<u32>, random: Random) -> Self {
         let classes = Class::of(keys, steady.records as u32);
         let (survivors, count) = (steady.mark as usize - 1, steady.blocks as usize);

@@ -20,7 +20,7 @@ fn tenant(keys: Keys, records_per_block: u32, fill: f64, lwm_pct: u32) -> Tenant
     }
 }
 
-/// The same store, with each record's place.
+/// A store of `tenant` that tracks the place of each record: the exact reference.
 fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     let steady = StoreGeometry::of(tenant, blocks).unwrap();
     let mut random = Random::for_part(seed, 0);
@@ -36,7 +36,7 @@ fn by_record(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
 }
 
 /// A store of uniform keys just after loading: the first blocks are full, the others were never written. All full
-/// blocks have the same age; some turns later, ages are mixed.
+/// blocks have the same age; after some updates of every record, ages are mixed.
 fn just_loaded(tenant: &Tenant, blocks: u64, seed: u64) -> StoreModel {
     let mut host = StoreModel::with(tenant, StoreGeometry::of(tenant, blocks).unwrap(), true, seed).unwrap();
     let mut store = UniformStore::empty(&host.steady, Random::for_part(seed, 1));
@@ -90,7 +90,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
     {
         let tenant = tenant(Keys::Uniform, records_per_block, fill, lwm_pct);
         let (mut counted, mut exact) = (StoreModel::new(&tenant, 4_000, 1).unwrap(), by_record(&tenant, 4_000, 2));
-        // Both stores leave their initial state.
+        // Both stores run until they have left their initial state.
         let _ = (seen(&mut counted, 4_000), seen(&mut exact, 8_000));
         let (counted, exact) = (seen(&mut counted, 200_000), seen(&mut exact, 20_000));
         let what = format!("{records_per_block} records, fill {fill}, mark {lwm_pct}: {counted:?} {exact:?}");
@@ -135,7 +135,7 @@ fn a_death_for_each_record_gives_what_their_places_give() {
     ] {
         let tenant = tenant(keys, records_per_block, 0.5, lwm_pct);
         let (mut drawn, mut exact) = (StoreModel::new(&tenant, 2_000, 1).unwrap(), by_record(&tenant, 2_000, 2));
-        // Both stores leave their initial state.
+        // Both stores run until they have left their initial state.
         let _ = (seen(&mut drawn, 6_000), seen(&mut exact, 6_000));
         let (counts, exact_counts) = (seen(&mut drawn, 60_000), seen(&mut exact, 20_000));
         let (lives, exact_lives) = (in_use(&mut drawn, 60_000), in_use(&mut exact, 20_000));

@@ -13,9 +13,9 @@ const SPANS: usize = 1024;
 #[derive(Debug, Clone)]
 pub(super) struct Wheel {
     now: u32,
-    /// Bits of an instant within its span.
+    /// Number of low bits of an instant that give its position in a span.
     bits: u32,
-    /// By span, including later turns of the wheel: instants and blocks.
+    /// Blocks and the instants at which they are due, by span, also for later turns of the wheel.
     spans: Box<[Vec<(u32, u32)>]>,
     /// For each instant of the current span: index of its first entry. An entry is a block and the next entry's index.
     first_entries: Box<[u32]>,
@@ -112,12 +112,12 @@ mod tests {
         for instants in [1.0, 20_000.0, 1e6] {
             let mut wheel = Wheel::new(instants);
             wheel.now = u32::MAX - 50_000;
-            // The last instant of a span is now.
+            // The test starts at the last instant of a span.
             wheel.now |= (1 << wheel.bits) - 1;
             let mut wanted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
             for elapsed in 0..200_000_u32 {
                 if elapsed < 30_000 {
-                    // Some of them stay for several turns of the wheel.
+                    // Some blocks wait for several turns of the wheel.
                     let wait = 1 + random.below(if elapsed % 7 == 0 { 150_000 } else { 100 }) as u32;
                     wheel.push(elapsed, wait);
                     wanted.entry(elapsed + wait).or_default().push(elapsed);

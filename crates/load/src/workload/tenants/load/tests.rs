@@ -79,11 +79,11 @@ fn what_reaches_the_drive_has_the_rates_the_places_and_the_handles_that_were_ask
     );
     for (info, count) in &streams {
         let wanted = info.offered_iops * 10.0;
-        // Client operations are exact; the followers depend on the model's chance.
+        // Counts of client operations are exact; counts of defragmentation depend on the model's random choices.
         let off = if info.name.contains("defrag") { (0.05 * wanted).max(3.0 * wanted.sqrt()) } else { 1.0 };
         assert!((*count as f64 - wanted).abs() <= off, "{}: {count} of {wanted}", info.name);
     }
-    // 20,000 and 10,000 operations a second, half of them writes, 64 and 256 records a block.
+    // The tenants have 20,000 and 10,000 operations per second, half of them writes, and 64 and 256 records per block.
     assert!((1_562..=1_563).contains(&streams[1].1) && (195..=196).contains(&streams[5].1), "{streams:?}");
     let counts = |stream: usize| streams[stream].1;
     for (tenant, range, block, handles) in [(0, 0..2 << 30, 64 << 10, [1, 1]), (1, 2 << 30..4 << 30, 256 << 10, [2, 3])]
