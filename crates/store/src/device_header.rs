@@ -217,6 +217,6 @@ mod tests {
         assert_eq!(space(3).range.end, least);
         let other = DeviceHeader { index: 0, ..header() }.space(least, 3, 0, 512).unwrap();
         assert_ne!(space(0).id, other.id, "devices of a set have ids of their own");
-        assert!(header().space(least - 1, 3, 0, 512).unwrap_err().contains("take 12582912"));
+        assert!(header().space(least - 1, 3, 0, 512).unwrap_err().contains("needs 12582912"));
     }
 }

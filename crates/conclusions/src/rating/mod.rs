@@ -1,7 +1,7 @@
 //! A rating: the highest multiple of a load that a drive holds in steady state.
 //!
 //! ```text
-//! Search ──next()──> NextRun ──run, with a Watcher──> StepOutcome ──record_held(), record_not_held()──> Search ...
+//! Search ─next()─> NextRun ─run, with a Watcher─> StepOutcome ─record_held(), record_not_held()─> Search ...
 //!                └──> SearchResult, at the end
 //! ```
 //!

@@ -557,7 +557,7 @@ mod tests {
             ("read", "trim", "read or write"),
             ("large", "huge", "small or large"),
             ("20,2\n", "20\n", "a whole number in each column"),
-            ("20,2\n", "20,2,0\n", "no more columns"),
+            ("20,2\n", "20,2,0\n", "at most as many columns as the first line has"),
             ("20,2\n", "101,2\n", "at most as many requests"),
             ("at_sec", "at", "the columns at_sec"),
         ] {

@@ -132,7 +132,7 @@ fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
     assert_eq!(refused, "1,001 points are too many for a fit, which uses at most 1,000");
     let doubtful = Point { doubt: Some("this program was late".to_owned()), ..reads.clone() };
     let refused = fit(&[doubtful.clone(), doubtful], 1 << 30, 512, None).unwrap_err();
-    assert!(refused.starts_with("0 of 2 points can be compared") && refused.contains("2 in doubt"), "{refused}");
+    assert!(refused.starts_with("0 of 2 points can be compared") && refused.contains("2 are in doubt"), "{refused}");
     let writes = point(drive, Part::Depth, 1, [None, small]);
     assert!(fit(&[reads.clone(), writes.clone()], 1 << 30, 512, None).is_ok());
     for (iops, us, bytes, depth) in [
