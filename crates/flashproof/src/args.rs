@@ -142,7 +142,7 @@ pub enum OtherLoad {
 /// Ratings that need no run.
 #[derive(Subcommand, Debug)]
 pub enum OtherRating {
-    /// Predict the rating of a drive, and the interval of likely ratings, from a baseline; takes seconds
+    /// Predict the rating of a drive and its interval from a baseline, in seconds
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/predict.txt")))]
     Predict(Box<PredictArgs>),
 }
