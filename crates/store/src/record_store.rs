@@ -236,8 +236,8 @@ impl Store {
         self.index.get(digest).filter(|entry| !entry.is_tombstone() && !is_over(entry)).copied()
     }
 
-    /// Executes a transaction, or starts the read that it needs. `holds_key`: the transaction is the current write of
-    /// its record in `busy`.
+    /// Executes a transaction, or starts the read that it needs. `holds_key`: the transaction is the write for which
+    /// `busy` has its record.
     fn begin(
         &mut self,
         (number, transaction): NumberedTransaction,

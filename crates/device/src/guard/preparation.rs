@@ -283,7 +283,7 @@ pub struct RandomOrder {
     pub block_bytes: u32,
     /// Total bytes to write: the assumed flash capacity.
     pub pass_bytes: u64,
-    /// Minimum distance between two writes of the same block, bytes.
+    /// Minimum number of bytes written between two writes of the same block.
     pub cache_bytes: u64,
 }
 

@@ -143,7 +143,7 @@ impl<W: BlockEngine> Shard<W> {
         self.lag_cause(*limit, name, whose, behind_ns)
     }
 
-    /// The cell of the operation that has held a slot of a limit longest. `None` if the operation has held the slot for
+    /// Among the operations with a slot of `limit`, the cell of the oldest. `None` if this operation has had its slot for
     /// half of the allowed lag or less.
     fn holder(&self, limit: u32) -> Option<u32> {
         let in_flight = self.slots_in_flight().filter(|slot| self.lanes[slot.lane as usize].limit == limit);

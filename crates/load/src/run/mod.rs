@@ -73,9 +73,9 @@ pub struct Shard<W> {
     has_followers: bool,
     /// Per lane: true if the stream has ended.
     ended_lanes: Vec<bool>,
-    /// By closed lane: the part of its depth, in operations, that its stream does not allow at present.
+    /// For each lane of a closed loop: the number of operations by which the stream keeps the lane below its depth now.
     resting: Vec<u32>,
-    /// By closed lane: instant at which to ask its stream again, because the stream had no operation; 0: none.
+    /// For each lane of a closed loop: time of the next try, after the stream had no operation; 0: no try is due.
     retry_ns: Vec<u64>,
     silence: Silence,
     oversleep: Oversleep,

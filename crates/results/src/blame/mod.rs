@@ -190,9 +190,10 @@ impl Blamer {
 }
 
 /// True if operations slow in service held the slots for which other operations waited. There are two signs. The slow
-/// operations together had at least half of the slot time, even if they were few (a limit in the kernel lets the others
-/// through in bursts). Or their mean service time was at least the mean wait of all operations over the threshold (a
-/// stall that fills the slots). Without a sign, the in-flight limit was too low for a fast device.
+/// operations together had at least half of the slot time, even if they were few: a limit in the kernel delays a few
+/// operations and lets the others through in bursts. Or their mean service time was at least the mean wait of all
+/// operations over the threshold (a stall that fills the slots). Without a sign, the in-flight limit was too low for a
+/// fast device.
 fn waited_behind_slow_ones(subject: &BlamedSlice<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));

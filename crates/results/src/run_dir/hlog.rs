@@ -90,7 +90,7 @@ fn tag(layout: &Layout, cell: usize) -> String {
 
 fn header(kind: HlogKind, tool: &str, started_unix_ms: u64) -> String {
     let name = match kind {
-        HlogKind::Service => "service: from submission to the kernel to completion",
+        HlogKind::Service => "service: from the submission until the completion",
         HlogKind::Wait => "wait: for a free slot under the in-flight limit",
         HlogKind::Lag => "lag: delay of the submission by this program itself",
     };

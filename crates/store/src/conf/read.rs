@@ -165,9 +165,8 @@ impl Reader {
                         format!("unknown level {} - give critical, warning, info, debug or detail", quoted(level)),
                     ),
                 },
-                ("context", _) => {
-                    reader.refuse(d, "context needs a name and a level - give for example context any info".to_owned())
-                }
+                ("context", _) => reader
+                    .refuse(d, "context needs a name and a level - give for example \"context any info\"".to_owned()),
                 _ => false,
             });
             reader.config.logs.push(log);

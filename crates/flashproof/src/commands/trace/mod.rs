@@ -270,7 +270,8 @@ impl TracedDevices {
         Ok(TraceResult { seconds, lost, removed_device })
     }
 
-    /// Pairs `pending_events` before `until_ns`, and passes completed requests to `sink`.
+    /// Matches issues with completions among the `pending_events` with a time before `until_ns`, and passes completed
+    /// requests to `sink`.
     fn process_events(
         &self,
         pending_events: &mut Vec<Event>,

@@ -98,8 +98,8 @@ fn requested_rows(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, 
             devices[0]
         ))),
         (None, 2) => Err(Failure::usage(format!(
-            "cannot use {} - only rows with replication use a second device - add 1k-replicated to --rows, with \
-             --loopback, or leave out the device",
+            "cannot use {} - only rows with replication use a second device - add 1k-replicated to --rows and \
+             give --loopback, or leave out the device",
             devices[1]
         ))),
         (_, 0) => {
