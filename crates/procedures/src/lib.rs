@@ -10,6 +10,7 @@
 //! * [`cross_check`]: runs the same jobs with fio, and compares the results
 //! * [`fio`]: fio's jobs as runs
 //! * [`check`]: is a disk good enough for a database
+//! * [`durability`]: does acknowledged data survive a power cut
 //! * [`formatting`]: formats devices for a record store
 //! * [`select`]: number of drives of each candidate that a cluster needs
 
