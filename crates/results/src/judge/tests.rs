@@ -657,6 +657,52 @@ fn a_rate_counts_what_came_back_in_the_time_of_the_run_and_where_it_differs_from
 }
 
 #[test]
+fn the_share_nearest_to_its_own_limit_decides() {
+    let decided_by = |over_1ms: u64, over_64ms: u64| {
+        let verdict = judged(|interval| {
+            for number in 0..10_000 {
+                let ms = if number < over_64ms { 65 } else { 2 * u64::from(number < over_1ms) };
+                interval.cells[0].record(&Times::new(0, 0, 0, ms * MS), 0, 1536);
+            }
+        });
+        let decided_by = verdict.decided_by.unwrap();
+        (decided_by.over, decided_by.share_max)
+    };
+    assert_eq!(decided_by(410, 9), (9, 0.001), "90 % of this limit, and 82 % of the other");
+    assert_eq!(decided_by(480, 9), (480, 0.05), "96 % of this limit, and 90 % of the other");
+}
+
+#[test]
+fn metrics_get_the_shares_of_the_newest_slice_and_none_without_limits() {
+    let mut run = Run::new(2, 1, 3);
+    run.second(1_000, 500).second(990, 10);
+    let shares: Vec<_> = run.judge.newest_shares().map(|(stream, device, _, share)| (stream, device, share)).collect();
+    let (all, first) = ((0, None, 10.0 / 1_990.0), (0, Some(0), 0.01));
+    assert!(shares.contains(&all) && shares.contains(&first) && shares.contains(&(0, Some(1), 0.0)), "{shares:?}");
+    let mut unlimited = Run::new(1, 1, 1).planned(|plan| plan.sla = Sla::UNLIMITED.parse().unwrap());
+    assert_eq!(unlimited.second(1_000, 10).judge.newest_shares().count(), 0);
+}
+
+#[test]
+fn a_stream_that_ended_early_has_the_rate_of_the_time_in_which_it_ran() {
+    let rate = |errors: u64| {
+        let mut run = Run::new(1, 10, 10);
+        run.add(|interval| {
+            (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            interval.cells[0].counts.errors = errors;
+            interval.cells[0].counts.last_back_ns = SEC;
+        });
+        for _ in 1..10 {
+            run.add(|_| ());
+        }
+        run.verdict().streams[0].achieved_iops
+    };
+    // Its last operation was due a period before its end.
+    assert!((rate(0) - 1_000.0 / 1.001).abs() < 1e-6, "{}", rate(0));
+    assert_eq!(rate(1), 100.0, "an operation that failed may have kept the stream waiting");
+}
+
+#[test]
 fn a_closed_loop_is_named_and_certifies_nothing() {
     let mut run = Run::new(1, 86_400, 86_400).planned(|plan| {
         plan.streams[0].offered_iops = 0.0;
