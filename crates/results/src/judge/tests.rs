@@ -1,7 +1,7 @@
 //! Verdicts with a known answer.
 
 use super::*;
-use crate::cell::{Interval, Layout};
+use crate::cell::{EarlierSliceOps, Interval, Layout};
 use crate::counts::Backlog;
 use crate::times::Times;
 
@@ -700,6 +700,43 @@ fn a_stream_that_ended_early_has_the_rate_of_the_time_in_which_it_ran() {
     // Its last operation was due a period before its end.
     assert!((rate(0) - 1_000.0 / 1.001).abs() < 1e-6, "{}", rate(0));
     assert_eq!(rate(1), 100.0, "an operation that failed may have kept the stream waiting");
+}
+
+#[test]
+fn operations_that_were_scheduled_in_an_earlier_slice_count_there() {
+    let fast_and_slow = |interval: &mut Interval| {
+        (0..10_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+        let before = interval.cells[0].counts.clone();
+        (0..600).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 2 * MS), 0, 1536));
+        let mut slow = interval.cells[0].counts.clone();
+        slow.subtract(&before);
+        slow
+    };
+    let slices = |slice: u64| {
+        let mut run = Run::new(1, 1, 2);
+        run.second(10_000, 0).add(|interval| {
+            let counts = fast_and_slow(interval);
+            interval.carried.push(EarlierSliceOps { cell: 0, slice, counts });
+        });
+        let slices = run.verdict().groups.remove(0).slices;
+        slices.iter().map(|slice| (slice.wanted, slice.judged_over[0])).collect::<Vec<_>>()
+    };
+    assert_eq!(slices(0), [(10_600, 600), (10_000, 0)]);
+    assert_eq!(slices(1), [(10_000, 0), (10_600, 600)], "their own slice");
+    assert_eq!(slices(7), slices(1), "a slice to come, in an edited file");
+}
+
+#[test]
+fn without_the_completions_in_time_it_shows_by_what_was_outstanding_whether_a_load_was_carried_out() {
+    let is_undecidable = |overtime: u64| {
+        let mut run = Run::new(1, 1, 1);
+        run.add(|interval| {
+            (0..10_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            interval.cells[0].counts.overtime = overtime;
+        });
+        run.judge.is_undecidable()
+    };
+    assert_eq!([0, 10, 11].map(is_undecidable), [false, false, true], "0.1 % may be missing");
 }
 
 #[test]
