@@ -740,6 +740,78 @@ fn without_the_completions_in_time_it_shows_by_what_was_outstanding_whether_a_lo
 }
 
 #[test]
+fn the_burst_at_the_start_of_a_closed_loop_is_not_part_of_its_rate() {
+    // 16 operations in flight: 16 of the 1,000 were issued at once, and as many complete after the end.
+    let judged_by = |least_iops: f64| {
+        let limits = StreamLimits { least_iops: Some(least_iops), ..StreamLimits::default() };
+        let mut run = Run::new(1, 1, 1).planned(|plan| {
+            plan.streams[0].limits = Some(limits);
+            plan.streams[0].offered_iops = 0.0;
+        });
+        run.add(|interval| {
+            (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            interval.cells[0].counts.overtime = 16;
+        });
+        run.verdict()
+    };
+    assert_eq!(judged_by(984.0).outcome, Outcome::Pass);
+    let verdict = judged_by(985.0);
+    assert_eq!(texts(&verdict)[0], "reads did 984 operations/s in slice 1 (the minimum is 985/s)");
+}
+
+#[test]
+fn of_a_stopped_run_only_the_slice_that_was_cut_short_is_extrapolated() {
+    let mut run = Run::new(1, 2, 10);
+    run.second(500, 0).second(500, 0).second(1_000, 0);
+    let slices = run.stopped(End::Interrupted { signal: "SIGINT".into() }).groups.remove(0).slices;
+    let counts: Vec<_> = slices.iter().map(|slice| (slice.wanted, slice.whole)).collect();
+    assert_eq!(counts, [(1_000, Some(1_000)), (1_000, Some(2_000))]);
+}
+
+#[test]
+fn slices_are_whole_intervals_and_at_most_a_tenth_longer_than_requested() {
+    assert_eq!(stretched_slice(60, 600, 1), None);
+    assert_eq!(stretched_slice(100, 104, 7), None, "the run is shorter than a slice of 105 s");
+    let text = stretched_slice(100, 105, 7).unwrap().unwrap();
+    assert!(text.ends_with("so slices last 105 s"), "{text}");
+    assert!(stretched_slice(70, 700, 11).unwrap().is_ok(), "77 s are 10 % longer");
+    let refused = stretched_slice(69, 700, 11).unwrap().unwrap_err();
+    assert!(refused.contains("so slices last 77 s, over 10 % longer"), "{refused}");
+}
+
+#[test]
+fn late_operations_are_counted_without_limits() {
+    let late = |late_ops: u64| {
+        let mut run = Run::new(1, 1, 1).planned(|plan| plan.sla = Sla::UNLIMITED.parse().unwrap());
+        run.add(|interval| {
+            let cell = &mut interval.cells[0];
+            (0..10_000).for_each(|_| cell.record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            (cell.counts.late, cell.counts.late_max_ns) = (late_ops, 2 * SEC * late_ops.min(1));
+        });
+        texts(&run.verdict()).join("\n")
+    };
+    assert!(late(3).contains("3 of them over 1 s late, the latest after 2 s"), "{}", late(3));
+    assert!(late(0).ends_with("all operations completed"), "{}", late(0));
+}
+
+#[test]
+fn the_time_without_a_cpu_is_named_from_a_twentieth_up() {
+    let text = |run_delay_ns: u64| {
+        let verdict = judged(|interval| {
+            (interval.run_delay_ns, interval.cpu_ns) = (run_delay_ns, 3 * SEC);
+            for number in 0..10_000 {
+                let (issued_ns, service_ns) = if number < 600 { (MS, 2 * MS) } else { (0, MS / 10) };
+                interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + service_ns), 0, 1536);
+            }
+        });
+        texts(&verdict).join("\n")
+    };
+    let waited = "its threads waited for a CPU during 25.0 % of the time in which they could run";
+    assert!(text(SEC).contains(waited), "{}", text(SEC));
+    assert!(!text(SEC / 10).contains("waited for a CPU"), "{}", text(SEC / 10));
+}
+
+#[test]
 fn a_closed_loop_is_named_and_certifies_nothing() {
     let mut run = Run::new(1, 86_400, 86_400).planned(|plan| {
         plan.streams[0].offered_iops = 0.0;
