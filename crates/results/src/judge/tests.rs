@@ -257,6 +257,18 @@ fn a_load_that_this_program_held_up_is_invalid_and_one_operation_may_be_missing(
     assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Invalid, Code::OwnLag));
     assert!(texts(&verdict)[0].contains("this program delayed the load, not the device"), "{verdict}");
     assert_eq!(ended(600, 598).outcome, Outcome::Fail, "the device alone left two");
+    // In slice 1 this program delayed 600, in slice 2 the device 100: the smaller number is the device's.
+    let mut run = Run::new(1, 1, 2);
+    missing(&mut run, 600, 600);
+    missing(&mut run, 100, 0);
+    let verdict = run.verdict();
+    assert_eq!((verdict.outcome, verdict.undone[0].slice, verdict.undone[0].missed), (Outcome::Fail, 2, 100));
+}
+
+#[test]
+fn a_shortfall_is_counted_in_words() {
+    let shortfall = Shortfall { scheduled_ops: 1_200, overdue_ops: 1_100, is_own_delay: false };
+    assert_eq!(shortfall.to_string(), "1,100 of 1,200 operations were due over 1 s ago and had not completed");
 }
 
 #[test]
@@ -528,6 +540,7 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
     let verdict = unseen(MS + 10_000, 60_000);
     assert_eq!((verdict.outcome, verdict.gaps.limit_ns, verdict.gaps.over), (Outcome::Invalid, 50_000, 600));
     assert!(verdict.reasons[0].text.starts_with("this program may have caused the slow operations: 6.00 % of reads"));
+    assert!(verdict.reasons[0].text.contains("completions noticed over 50 us late"), "{verdict}");
     let verdict = unseen(MS - 10_000, 60_000);
     assert_eq!(verdict.outcome, Outcome::Pass, "gaps make a device look slower, never faster");
     assert!(verdict.reasons[1].text.starts_with("latencies are overstated: 6.00 % of 10,000 completions"), "{verdict}");
@@ -679,6 +692,7 @@ fn metrics_get_the_shares_of_the_newest_slice_and_none_without_limits() {
     let shares: Vec<_> = run.judge.newest_shares().map(|(stream, device, _, share)| (stream, device, share)).collect();
     let (all, first) = ((0, None, 10.0 / 1_990.0), (0, Some(0), 0.01));
     assert!(shares.contains(&all) && shares.contains(&first) && shares.contains(&(0, Some(1), 0.0)), "{shares:?}");
+    assert_eq!(run.add(|_| ()).judge.newest_shares().count(), 0, "nothing is due in the newest slice");
     let mut unlimited = Run::new(1, 1, 1).planned(|plan| plan.sla = Sla::UNLIMITED.parse().unwrap());
     assert_eq!(unlimited.second(1_000, 10).judge.newest_shares().count(), 0);
 }
@@ -706,9 +720,9 @@ fn a_stream_that_ended_early_has_the_rate_of_the_time_in_which_it_ran() {
 fn operations_that_were_scheduled_in_an_earlier_slice_count_there() {
     let fast_and_slow = |interval: &mut Interval| {
         (0..10_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
-        let before = interval.cells[0].counts.clone();
+        let before = interval.cells[0].counts;
         (0..600).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 2 * MS), 0, 1536));
-        let mut slow = interval.cells[0].counts.clone();
+        let mut slow = interval.cells[0].counts;
         slow.subtract(&before);
         slow
     };
