@@ -47,10 +47,15 @@ impl DeviceNumber {
         Self { major: libc::major(number) as u32, minor: libc::minor(number) as u32 }
     }
 
-    /// Reads `major:minor` as in sysfs, or `major,minor` as in traces.
+    /// Reads `major:minor` as the kernel prints it in /proc and /sys.
     pub fn parse(text: &str) -> Option<Self> {
-        let (major, minor) = text.trim().split_once([':', ','])?;
+        let (major, minor) = text.trim().split_once(':')?;
         Some(Self { major: major.parse().ok()?, minor: minor.parse().ok()? })
+    }
+
+    /// `major,minor`, as in the kernel's traces.
+    pub fn traced(self) -> String {
+        format!("{},{}", self.major, self.minor)
     }
 }
 

@@ -127,7 +127,7 @@ fn check_devices(name: &str, trace: &Trace, device_names: &[String]) -> Result<(
     }
     let device_text = |device: &DeviceNumber| {
         let count = trace.streams_on(*device).iter().map(|(_, group)| group.at_ns.len() as u64).sum();
-        format!("{},{} ({})", device.major, device.minor, units::count(count, "operation"))
+        format!("{} ({})", device.traced(), units::count(count, "operation"))
     };
     Err(Failure::usage(format!(
         "cannot replay {name} - the trace has {}: {}; --device names {} - give one --device for each, in this order, or \

@@ -16,7 +16,7 @@ use serde::Serialize;
 pub struct Beside {
     /// Drives in the order of the request.
     pub drives: Vec<BesideDrive>,
-    /// One sentence for each drive that differs from the others of its model.
+    /// A sentence for each drive that differs from the others of its model.
     pub outliers: Vec<String>,
 }
 

@@ -154,7 +154,10 @@ fn finish(args: &TraceArgs, trace_report: &TraceReport<'_>) -> Result<(), Failur
 
 /// Parses the number of a device in a recorded trace: `7,2` or `7:2`.
 fn number(text: &str) -> Result<DeviceNumber, Failure> {
-    DeviceNumber::parse(text).ok_or_else(|| {
+    let number = text
+        .split_once([',', ':'])
+        .and_then(|(major, minor)| Some(DeviceNumber::new(major.parse().ok()?, minor.parse().ok()?)));
+    number.ok_or_else(|| {
         Failure::usage(format!(
             "cannot look for {} in a recorded trace - it identifies devices by numbers - give major,minor, such as \
              259,0",

@@ -30,9 +30,8 @@ pub struct TraceReport<'a> {
 
 impl TraceReport<'_> {
     fn name(&self, device: DeviceNumber) -> String {
-        let number = || format!("{},{}", device.major, device.minor);
         // The text is drawn on a terminal, so a name must not move the cursor.
-        self.names.get(&device).map_or_else(number, |name| units::printable(name).into_owned())
+        self.names.get(&device).map_or_else(|| device.traced(), |name| units::printable(name).into_owned())
     }
 
     /// A count as a rate.
@@ -188,7 +187,7 @@ impl TraceReport<'_> {
             });
             json!({
                 "device": self.name(*device),
-                "number": format!("{},{}", device.major, device.minor),
+                "number": device.traced(),
                 "type": word(*op),
                 "count": kind.totals.count,
                 "bytes_moved": kind.totals.bytes,
@@ -255,7 +254,7 @@ pub fn op(request: &Request) -> String {
         comm(&request.task.comm()),
         request.task.pid.to_string(),
         letters(request),
-        format!("{},{}", request.device.major, request.device.minor),
+        request.device.traced(),
         request.sector.to_string(),
         request.bytes().to_string(),
         ms(request.queue_ns()),

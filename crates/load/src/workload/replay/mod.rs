@@ -80,7 +80,7 @@ impl Replay {
             units::number(trace.span_ns as f64 / 1e9)
         );
         for (device, name) in trace.devices().into_iter().zip(&self.devices) {
-            text += &format!("  {},{} on {name}\n", device.major, device.minor);
+            text += &format!("  {} on {name}\n", device.traced());
         }
         for class in trace.classes() {
             let judged = if Some(class) == trace.judged() { ", judged" } else { "" };
@@ -263,7 +263,7 @@ impl Replay {
             setting("left-out", &trace.left_out),
         ];
         for ((device, changes), number) in devices.iter().zip(changes).zip(trace.devices()) {
-            settings.push(setting(&format!("{},{}", number.major, number.minor), &device.name));
+            settings.push(setting(&number.traced(), &device.name));
             settings.push(setting(&format!("rounded@{}", device.name), &changes.rounded));
             settings.push(setting(&format!("moved@{}", device.name), &changes.moved));
         }
