@@ -43,11 +43,12 @@ struct Engine<'a> {
     port: String,
 }
 
-/// Result of an attempt.
-struct Sized {
-    ended: Ended,
+/// One way around the circle.
+struct Attempt {
     /// Share of transactions that took longer than 64 ms, as measured by the client.
     late: f64,
+    /// The first difference between engine and test, or why there is no test.
+    miss: Option<String>,
 }
 
 impl Engine<'_> {
@@ -58,7 +59,8 @@ impl Engine<'_> {
     }
 
     /// Runs a steady load, samples it for `look_sec`, and derives a profile from the samples into the folder `out`.
-    fn size(&self, out: &str, look_sec: u64) -> Sized {
+    /// Returns how `size profile` ended, and the share of transactions that took longer than 64 ms.
+    fn size(&self, out: &str, look_sec: u64) -> (Ended, f64) {
         let (load, folder, half) = (format!("{out}-load"), format!("{out}-seen"), (look_sec / 2).to_string());
         let mut running = self.client(&load, &["-w", "RU,50", "-g", RATE, "--duration", "3600"]);
         running.wait_until("it runs", || self.bench.exists(&format!("{load}/manifest.json")));
@@ -85,7 +87,7 @@ impl Engine<'_> {
         let (from, to) = (time(middle - end.duration_since(middle)), time(end));
         let size = ["size", "profile", &folder, "--from", &from, "--to", &to, "--out", out];
         let test = ["--device", &self.device.name, "--duration", &TEST_SEC.to_string()];
-        Sized { ended: self.bench.flashproof(&[&size[..], &test].concat()), late }
+        (self.bench.flashproof(&[&size[..], &test].concat()), late)
     }
 }
 
@@ -97,46 +99,52 @@ fn until_next_second() -> Duration {
 #[test]
 fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     let look_sec = std::env::var("FLASHPROOF_CIRCLE_SEC").map_or(LOOK_SEC, |text| text.parse().unwrap());
-    let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, DEVICE_BYTES, &[]) else { return };
-    if tool("iostat", &["-V"]).is_none() {
-        return;
+    // The log and iostat do not see exactly the same seconds of a random load, so the numbers of quiet runs differ with
+    // a standard deviation of 0.5 %, and more on a busy machine. A test that is wrong misses in all attempts.
+    let (mut late, mut misses) = (0.0_f64, Vec::new());
+    for _ in 0..3 {
+        let Some(attempt) = attempt(look_sec) else { return };
+        let Some(miss) = attempt.miss else { return };
+        late = late.max(attempt.late);
+        misses.push(miss);
     }
-    let erase = ["--erase", &device.name];
-    let Some((server, address)) = serve_as(&bench, "serve.conf", &config(&device.name), &erase) else { return };
+    assert!(late > BUSY, "{late} {}", misses.join("\n"));
+    skip::<()>(&format!("the machine was too busy: {:.1} % of the load was over 64 ms late", late * 100.0));
+}
+
+/// Goes around the circle. Returns `None`, with a message, if something is missing for it here.
+fn attempt(look_sec: u64) -> Option<Attempt> {
+    let bench = Bench::new();
+    let device = LoopDevice::new(&bench, DEVICE_BYTES, &[])?;
+    tool("iostat", &["-V"])?;
+    let (server, address) = serve_as(&bench, "serve.conf", &config(&device.name), &["--erase", &device.name])?;
     let engine = Engine { bench: &bench, device: &device, port: address.port().to_string() };
     engine.client("inserted", &["-w", "I"]).end();
     // Warm-up: each block is written once.
     engine.client("warm", &["-w", "RU,0", "-g", RATE, "--duration", "2"]).end();
-    // A busy machine may not hold the load over the whole window, so there are three attempts. If all fail, the only
-    // accepted reason is a late load.
-    let mut tried = Vec::new();
-    let out = loop {
-        let out = format!("sized-{}", tried.len());
-        let sized = engine.size(&out, look_sec);
-        if sized.ended.code == Some(0) {
-            break out;
-        }
-        tried.push(sized);
-        if tried.len() == 3 {
-            let late = tried.iter().map(|sized| sized.late).fold(0.0, f64::max);
-            let said: Vec<_> =
-                tried.iter().map(|sized| [&*sized.ended.stdout, &*sized.ended.stderr].concat()).collect();
-            assert!(late > BUSY, "{late} {}", said.join("\n"));
-            skip::<()>(&format!("the machine was too busy: {:.1} % of the load was over 64 ms late", late * 100.0));
-            return;
-        }
-    };
+    let (ended, late) = engine.size("sized", look_sec);
     server.signal("TERM");
     server.end().expect(0);
+    if ended.code != Some(0) {
+        return Some(Attempt { late, miss: Some(ended.stdout + &ended.stderr) });
+    }
 
-    let profile: Profile = serde_json::from_slice(&bench.read(&format!("{out}/profile.json"))).unwrap();
+    let profile: Profile = serde_json::from_slice(&bench.read("sized/profile.json")).unwrap();
     let there = profile.drives[0].iostat.unwrap();
     // Half of the transactions are reads. A few of them find their record in memory, not yet on the device.
     assert!((600.0..1000.0).contains(&profile.loads[0].reads_per_sec), "{profile:?}");
-    let (sized, target) = (format!("{out}/test.conf"), format!("{out}/profile.json"));
     let because = "half of the blocks written are defragmentation's";
-    let aligned = ["size", "align", &sized, "--target", &target, "--device", "sim:min-io=512", "--out", "aligned.conf"];
+    let aligned = [
+        "size",
+        "align",
+        "sized/test.conf",
+        "--target",
+        "sized/profile.json",
+        "--device",
+        "sim:min-io=512",
+        "--out",
+        "aligned.conf",
+    ];
     bench.flashproof(&[&aligned[..], &["--because", because]].concat()).expect(0);
     let before = device.counters();
     let ended = bench.flashproof(&["storage", "aligned.conf", "--out", OUT, "--erase", &device.name, "--quiet"]);
@@ -158,15 +166,18 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
         (reads..reads + 3000).contains(&(after.read.completed - before.read.completed)),
         "{before:?} {after:?} {ended:?}"
     );
-    for (name, engine, test) in [
+    let pairs = [
         ("r/s", there.reads_per_sec, per_sec(reads)),
         ("w/s", there.writes_per_sec, per_sec(writes)),
         ("rkB/s", there.read_kib_per_sec, per_sec(read_bytes) / 1024.0),
         ("wkB/s", there.written_kib_per_sec, per_sec(written_bytes) / 1024.0),
-    ] {
-        println!("{name}: engine {engine:.1}, test {test:.1}, {:+.2} %", (test / engine - 1.0) * 100.0);
-        assert!((test / engine - 1.0).abs() <= WITHIN, "{name}: {engine} and {test}\n{there:?}");
+    ];
+    let differences =
+        pairs.map(|(name, engine, test)| (format!("{name}: engine {engine:.1}, test {test:.1}"), test / engine - 1.0));
+    for (pair, difference) in &differences {
+        println!("{pair}, {:+.2} %", difference * 100.0);
     }
+    let miss = differences.into_iter().find(|(_, difference)| difference.abs() > WITHIN).map(|(pair, _)| pair);
     // Latencies depend on the machine: they are printed, not compared.
     for what in ["read", "large-block-read", "write"] {
         let histogram = format!("{{test}}-{}-{what}", device.name);
@@ -191,4 +202,5 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     }
     let test = ["latency", "-l", OUT, "-h", "reads", "-h", "large-block-reads", "-h", "large-block-writes"];
     println!("{}", bench.flashproof(&test).expect(0).stdout);
+    Some(Attempt { late, miss })
 }
