@@ -14,6 +14,9 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+/// Marker within the first kilobyte of an HTML report: flashproof recognises its own files by it.
+pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"flashproof\">";
+
 /// Handling of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {

@@ -7,8 +7,7 @@
 
 use crate::console;
 use crate::failure::Failure;
-use report::document::HTML_MARK;
-use results::files::{self, Links, ReplaceTarget, file_type_name};
+use results::files::{self, HTML_MARK, Links, ReplaceTarget, file_type_name};
 use results::run_dir::is_run_dir;
 use std::fs;
 use std::io::{self, ErrorKind, Read};

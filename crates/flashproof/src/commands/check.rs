@@ -10,7 +10,7 @@ use report::check::{Checks, NotRun};
 use report::table::Table;
 use results::units::{quoted, span, wrapped};
 use session::failure::Failure;
-use session::record::RunDirectory;
+use session::run_directory::RunDirectory;
 use session::runner::tool;
 use session::signals::{EndSignals, SignalHandler};
 use session::user_file::check_page;

@@ -1,5 +1,6 @@
 //! `flashproof engine client`: transactions on the records of a database, recorded and judged like device operations.
 
+use super::record::record;
 use crate::access::access;
 use crate::args::ClientArgs;
 use engine::DeviceName;
@@ -13,7 +14,7 @@ use session::devices::Devices;
 use session::engine::Engine;
 use session::failure::Failure;
 use session::in_process::began;
-use session::record::{default_dir, record};
+use session::run_directory::default_dir;
 use session::runner::{self, NamedWorkload, Opened, RunRequest, cpus, findings_about, fresh_seed};
 use session::{CompatMode, console};
 use std::process::ExitCode;

@@ -12,6 +12,7 @@ pub mod latency;
 pub mod loglatency;
 pub mod predict;
 pub mod prepare;
+mod record;
 pub mod report;
 pub mod serve;
 pub mod size;

@@ -6,6 +6,7 @@
 //! log, has the same pacing and exit codes, and writes only requested files.
 
 use super::done;
+use super::record::record;
 use crate::args::{StorageArgs, TestArgs};
 use device::discover::DeviceNumber;
 use engine::DeviceName;
@@ -19,7 +20,6 @@ use procedures::configuration::{pace_as_act, read_tenants, read_test, read_trace
 use report::table::Table;
 use results::units;
 use session::failure::Failure;
-use session::record::record;
 use session::runner::NamedWorkload;
 use session::{CompatMode, console, devices};
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ use serde_json::Value;
 use session::CompatMode;
 use session::devices::Devices;
 use session::failure::Failure;
-use session::record::RunDirectory;
+use session::run_directory::RunDirectory;
 use session::signals::SignalHandler;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};

@@ -31,9 +31,6 @@ use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 
-/// Marker within the first kilobyte of an HTML report: flashproof recognises its own files by it.
-pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"flashproof\">";
-
 /// Version of the document's fields. Raised when a field changes its meaning.
 pub const DOCUMENT_FORMAT_VERSION: u32 = 1;
 

@@ -12,10 +12,11 @@ mod parts;
 mod run;
 
 use crate::charts::Section;
-use crate::document::{Document, HTML_MARK, Report};
+use crate::document::{Document, Report};
 use crate::table::{Cell, Table};
 use maud::{DOCTYPE, Markup, PreEscaped, Render, html};
 use parts::{Plots, heading, list};
+use results::files::HTML_MARK;
 use results::units::is_unprintable;
 
 const STYLE: &str = include_str!("page.css");

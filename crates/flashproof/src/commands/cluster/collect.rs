@@ -8,7 +8,7 @@ use crate::commands::done;
 use results::units::{count, quoted, span};
 use session::console;
 use session::failure::Failure;
-use session::record::default_dir;
+use session::run_directory::default_dir;
 use session::signals::EndSignals;
 use sizing::info::logs;
 use sizing::info::settings::{Change, NodeSettings, Setting, once_names, sample_names};

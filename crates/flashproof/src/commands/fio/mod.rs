@@ -23,7 +23,7 @@ use results::judge::Outcome;
 use results::units::{self, quoted};
 use session::devices::Consents;
 use session::failure::Failure;
-use session::record::RunDirectory;
+use session::run_directory::RunDirectory;
 use session::runner::{NamedWorkload, Opened, RunOutcome, RunRequest, cpus, run as run_request, tool};
 use session::signals::SignalHandler;
 use session::user_file::{is_ours, write_file};

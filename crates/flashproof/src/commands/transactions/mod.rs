@@ -28,7 +28,7 @@ use session::devices::{Consents, Devices};
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::in_process::{InProcess, began};
-use session::record::default_dir;
+use session::run_directory::default_dir;
 use session::runner::{NamedWorkload, Opened, RunRequest, cpus, findings, fresh_seed, run as run_request};
 use session::signals::SignalHandler;
 use session::user_file::write_file;

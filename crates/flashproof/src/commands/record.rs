@@ -1,0 +1,67 @@
+//! Performs a single run: records it in its directory, judges it and shows the verdict.
+
+use ::report::text::RunSummary;
+use load::workload::Workload;
+use session::failure::Failure;
+use session::recording::NoObserver;
+use session::run_directory::RunDirectory;
+use session::runner::{RunOutcome, RunRequest, run};
+use session::signals::{SignalHandler, end_by_signal};
+use session::{CompatMode, console};
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Performs the run of `request`, a test called `test_name`, and shows the verdict. The run directory is `out_dir`, or
+/// the default of `compat_mode`.
+pub fn record<W: Workload>(
+    test_name: &str,
+    out_dir: Option<&Path>,
+    request: RunRequest<'_, W>,
+    compat_mode: CompatMode,
+) -> Result<ExitCode, Failure> {
+    let run_directory = RunDirectory::of(test_name, out_dir, compat_mode)?;
+    let (dir, is_quiet) = (run_directory.dir().to_owned(), request.quiet);
+    // True if standard error is a terminal and the log goes elsewhere.
+    let is_beside_log = io::stderr().is_terminal() && !io::stdout().is_terminal();
+    let request = RunRequest {
+        dir: dir.clone(),
+        // Progress lines would disturb the reports in ACT's log.
+        quiet: is_quiet || (compat_mode == CompatMode::Act && !is_beside_log),
+        act_log: compat_mode == CompatMode::Act,
+        ..request
+    };
+    let signal_handler = SignalHandler::install("the run directory has no verdict", compat_mode)?;
+    let verdict = match run(request, &signal_handler, &mut NoObserver)? {
+        RunOutcome::Recorded(verdict) => verdict,
+        RunOutcome::Unrecorded { verdict, failure } => {
+            show(&format!("\n{verdict}\n"), compat_mode)?;
+            return Err(failure);
+        }
+    };
+    // Reads the result back from the directory, as any reader will; an unreadable record is no result.
+    let summary = RunSummary::read(&dir).map_err(Failure::environment)?;
+    let page = match is_quiet {
+        // The part up to the first empty line: the verdict and what decided it.
+        true => summary.verdict.to_string().split_inclusive("\n\n").next().unwrap_or_default().trim_end().to_owned(),
+        false => format!("\n{summary}"),
+    };
+    show(&format!("{page}\n{run_directory}\n"), compat_mode)?;
+    drop(run_directory);
+    match (compat_mode, signal_handler.signal_received()) {
+        (CompatMode::Native, _) => Ok(ExitCode::from(verdict.outcome.exit_code())),
+        (_, None) => Ok(ExitCode::SUCCESS),
+        (_, Some(signal)) => end_by_signal(signal),
+    }
+}
+
+/// Shows the final page: on standard output, or on standard error if ACT's log or fio's output is the result.
+fn show(page: &str, compat_mode: CompatMode) -> Result<(), Failure> {
+    match compat_mode {
+        CompatMode::Native => console::page(page),
+        _ => {
+            console::notice(page);
+            Ok(())
+        }
+    }
+}
