@@ -7,7 +7,7 @@ use engine::sim::{Contents, Drive, SimEngine};
 use load::workload::DeviceShape;
 use std::io;
 use std::sync::Arc;
-use store::embedded::{Embedded, EmbeddedSettings};
+use store::embedded::Embedded;
 use store::object::RecordSpec;
 use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store, Verification};
 
@@ -59,27 +59,24 @@ impl InProcess {
         Contents::new(self.device.min_io_bytes, self.seed)
     }
 
-    fn embedding(&self, core: usize, is_simulated: bool) -> io::Result<EmbeddedSettings> {
+    fn opened<E: BlockEngine>(&self, core: usize, is_simulated: bool, mut engine: E) -> io::Result<Embedded<E>> {
         let DeviceShape { size_bytes, target, min_io_bytes, .. } = self.device;
         let space = self.header.space(size_bytes, target, core as u16, min_io_bytes).map_err(io::Error::other)?;
-        Ok(EmbeddedSettings {
-            namespace: self.namespace.per_core(self.header.cores),
-            spaces: vec![Space { write_unit_bytes: self.write_unit_bytes, ..space }],
-            operations: self.needs().0 as u32,
-            // A newly opened store has another start time, and treats older records as records of an earlier run.
-            object: Arc::new(RecordSpec { began: began(is_simulated), ..(*self.object).clone() }),
-            verification: self.verification.clone(),
-            counts: self.counts.clone(),
-            overload: self.overload.clone(),
-            wall_ms: wall_ms(is_simulated),
-            // Each opening of a real store takes a new seed.
-            seed: if is_simulated { self.seed } else { fresh_seed() }.wrapping_add(core as u64),
-        })
+        let spaces = [Space { write_unit_bytes: self.write_unit_bytes, ..space }];
+        let (namespace, operations) = (self.namespace.per_core(self.header.cores), self.needs().0 as u32);
+        // A newly opened store has another start time, and treats older records as records of an earlier run.
+        let object = Arc::new(RecordSpec { began: began(is_simulated), ..(*self.object).clone() });
+        // Each opening of a real store takes a new seed.
+        let seed = if is_simulated { self.seed } else { fresh_seed() }.wrapping_add(core as u64);
+        let store = Store::open(&namespace, &spaces, 0..operations, wall_ms(is_simulated), seed, &mut engine);
+        let mut store = store.map_err(io::Error::other)?;
+        store.count_into(self.counts.clone());
+        Embedded::open(engine, store, object, self.verification.clone(), self.overload.clone())
     }
 
     /// Opens `core` on a real engine, with the data that is already on the device.
     pub fn open<E: BlockEngine>(&self, core: usize, engine: E) -> io::Result<Embedded<E>> {
-        Embedded::open(engine, self.embedding(core, false)?)
+        self.opened(core, false, engine)
     }
 
     /// Opens `core` on simulated drives, in the state that the previous run left.
@@ -88,6 +85,6 @@ impl InProcess {
         core: usize,
         engine: impl FnOnce() -> io::Result<SimEngine<Drive>>,
     ) -> io::Result<Pooled<Embedded<SimEngine<Drive>>>> {
-        Embedded::lend(&self.pool, core, || Embedded::open(engine()?, self.embedding(core, true)?))
+        Embedded::lend(&self.pool, core, || self.opened(core, true, engine()?))
     }
 }

@@ -146,19 +146,17 @@ impl DeviceHeader {
     ///
     /// Errors: the device is too small, or too many cores share it. The message does not name the device.
     pub fn space(&self, device_bytes: u64, target: TargetId, core: u16, min_io_bytes: u32) -> Result<Space, String> {
-        let block = u64::from(self.write_block_bytes);
-        let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(self.cores);
+        let (block, cores) = (u64::from(self.write_block_bytes), self.cores);
+        let blocks = device_bytes.saturating_sub(DEVICE_HEADER_BYTES) / block / u64::from(cores);
         if blocks < BLOCKS_MIN {
-            let needed_bytes = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(self.cores);
+            let needed_bytes = DEVICE_HEADER_BYTES + BLOCKS_MIN * block * u64::from(cores);
             return Err(format!(
-                "it has {device_bytes} bytes, but needs {needed_bytes} for a header and for {BLOCKS_MIN} write blocks for each of {} cores",
-                self.cores
+                "it has {device_bytes} bytes, but needs {needed_bytes} for a header and for {BLOCKS_MIN} write blocks for each of {cores} cores"
             ));
         }
-        if self.cores > CORES_MAX {
+        if cores > CORES_MAX {
             return Err(format!(
-                "{} cores share the device, but its header has room for {CORES_MAX} cores at most",
-                self.cores
+                "{cores} cores share the device, but its header has room for {CORES_MAX} cores at most"
             ));
         }
         let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);

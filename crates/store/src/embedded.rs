@@ -10,7 +10,7 @@
 
 use crate::issuer::{Answer, CompletionTime, Issuer};
 use crate::object::RecordSpec;
-use crate::{Disk, IoCounts, Namespace, Overload, Replies, Space, Statistics, Store, Transaction, Verification};
+use crate::{Disk, Overload, Replies, Statistics, Store, Transaction, Verification};
 use engine::pool::{EnginePool, Pooled};
 use engine::{BATCH, BlockEngine, IoEngine, Wait};
 use std::collections::VecDeque;
@@ -77,37 +77,19 @@ pub struct Embedded<E: BlockEngine> {
     poll_ns: u64,
 }
 
-/// Configuration of a store in this process.
-#[derive(Debug, Clone)]
-pub struct EmbeddedSettings {
-    pub namespace: Namespace,
-    /// Devices of the store.
-    pub spaces: Vec<Space>,
-    /// Maximum number of device operations in flight. The engine must allow at least this number.
-    pub operations: u32,
-    pub object: Arc<RecordSpec>,
-    /// Counts and verifies the records that are read.
-    pub verification: Arc<Verification>,
-    /// Counts the store's I/O.
-    pub counts: Arc<IoCounts>,
-    /// Behaviour when a device is overloaded.
-    pub overload: Arc<Overload>,
-    /// Time since 1970 at instant 0 of the engine's clock, ms.
-    pub wall_ms: u64,
-    /// Seed of the store's random choices.
-    pub seed: u64,
-}
-
 impl<E: BlockEngine> Embedded<E> {
-    /// Opens the store on `engine`, and waits until it has read the devices.
+    /// Waits until `store`, which was opened on `engine`, has read the devices. `object`: the records to read and write;
+    /// `overload`: the behaviour when a device is overloaded. `verification` counts and verifies the records that are
+    /// read.
     ///
-    /// Errors: an invalid space or setting; an engine that fails; damage.
-    pub fn open(mut engine: E, settings: EmbeddedSettings) -> io::Result<Self> {
-        let EmbeddedSettings { namespace, spaces, operations, object, verification, counts, overload, wall_ms, seed } =
-            settings;
-        let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, &mut engine);
-        let mut store = store.map_err(io::Error::other)?;
-        store.count_into(counts);
+    /// Errors: an engine that fails; damage.
+    pub fn open(
+        mut engine: E,
+        store: Store,
+        object: Arc<RecordSpec>,
+        verification: Arc<Verification>,
+        overload: Arc<Overload>,
+    ) -> io::Result<Self> {
         let mut embedded = Self {
             now_ns: engine.now(),
             engine,
@@ -130,6 +112,17 @@ impl<E: BlockEngine> Embedded<E> {
             ))),
             None => Ok(embedded),
         }
+    }
+
+    /// The store kept in `pool` under `number`, created by `open` if missing.
+    pub fn lend(
+        pool: &Arc<EnginePool<Self>>,
+        number: usize,
+        open: impl FnOnce() -> io::Result<Self>,
+    ) -> io::Result<Pooled<Self>> {
+        let mut engine = pool.lend(number, open)?;
+        engine.forget()?;
+        Ok(engine)
     }
 
     pub fn statistics(&self) -> Statistics {
@@ -321,31 +314,28 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
     }
 }
 
-impl<E: BlockEngine> Embedded<E> {
-    /// The store kept in `pool` under `number`, created by `open` if missing.
-    pub fn lend(
-        pool: &Arc<EnginePool<Self>>,
-        number: usize,
-        open: impl FnOnce() -> io::Result<Self>,
-    ) -> io::Result<Pooled<Self>> {
-        let mut engine = pool.lend(number, open)?;
-        engine.forget()?;
-        Ok(engine)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::object::ValueType;
     use crate::testing::all;
+    use crate::{Namespace, Space};
     use engine::sim::{Contents, QueueModel, SimEngine};
     use sys::op::{OpKind, Outcome};
 
     const KEYS: u64 = 500;
     const MARKS: u64 = 4 << 20;
 
-    fn embedding(verify: bool) -> EmbeddedSettings {
+    fn namespace() -> Namespace {
+        Namespace { single_bin: true, ..Namespace::new("test") }
+    }
+
+    fn opened(
+        mut engine: SimEngine,
+        namespace: &Namespace,
+        verify: bool,
+        waits: bool,
+    ) -> (Embedded<SimEngine>, Arc<Overload>) {
         let object = RecordSpec {
             set: [].into(),
             bins: 1,
@@ -362,17 +352,12 @@ mod tests {
             write_unit_bytes: 512,
             id: 7,
         };
-        EmbeddedSettings {
-            namespace: Namespace { single_bin: true, ..Namespace::new("test") },
-            spaces: vec![space],
-            operations: 64,
-            object: Arc::new(object),
-            verification: Arc::new(Verification::new(verify)),
-            counts: Arc::default(),
-            overload: Arc::default(),
-            wall_ms: 1_700_000_000_000,
-            seed: 1,
-        }
+        let store = Store::open(namespace, &[space], 0..64, 1_700_000_000_000, 1, &mut engine).unwrap();
+        let overload = Arc::new(Overload::default());
+        overload.set_waits(waits);
+        let verification = Arc::new(Verification::new(verify));
+        let engine = Embedded::open(engine, store, Arc::new(object), verification, overload.clone());
+        (engine.unwrap(), overload)
     }
 
     fn drive() -> SimEngine {
@@ -385,13 +370,8 @@ mod tests {
 
     #[test]
     fn an_insertion_waits_for_a_slow_drive_and_a_measurement_fails() {
-        let slow = |waits| {
-            let mut embedding = embedding(true);
-            embedding.namespace.max_write_cache_bytes = 1 << 20;
-            embedding.overload.set_waits(waits);
-            let overload = embedding.overload.clone();
-            (Embedded::open(simulated("sim:capacity=1GiB+write-mbps=10"), embedding).unwrap(), overload)
-        };
+        let namespace = Namespace { max_write_cache_bytes: 1 << 20, ..namespace() };
+        let slow = |waits| opened(simulated("sim:capacity=1GiB+write-mbps=10"), &namespace, true, waits);
         let keys = 5_000;
         let (mut engine, overload) = slow(true);
         assert!(all(&mut engine, OpKind::Write, keys, 32).iter().all(|outcome| outcome.is_done()));
@@ -407,10 +387,8 @@ mod tests {
 
     #[test]
     fn an_insertion_does_not_wait_for_a_drive_that_hangs() {
-        let mut embedding = embedding(false);
-        embedding.namespace.max_write_cache_bytes = 128 << 10;
-        embedding.overload.set_waits(true);
-        let mut engine = Embedded::open(simulated("sim:capacity=1GiB+write-us=100000000"), embedding).unwrap();
+        let namespace = Namespace { max_write_cache_bytes: 128 << 10, ..namespace() };
+        let (mut engine, _) = opened(simulated("sim:capacity=1GiB+write-us=100000000"), &namespace, false, true);
         let outcomes = all(&mut engine, OpKind::Write, 200, 8);
         let failed = outcomes.iter().filter(|outcome| **outcome == Outcome::Result(18)).count();
         assert_eq!(failed, 8, "those that were out when it hung: {outcomes:?}");
@@ -419,17 +397,17 @@ mod tests {
     #[test]
     fn a_second_run_finds_what_the_first_inserted() {
         let pool = Arc::new(EnginePool::default());
-        let mut opened = 0;
+        let mut openings = 0;
         for kind in [OpKind::Write, OpKind::Read] {
             let mut engine = Embedded::lend(&pool, 0, || {
-                opened += 1;
-                Embedded::open(drive(), embedding(true))
+                openings += 1;
+                Ok(opened(drive(), &namespace(), true, false).0)
             });
             let engine = engine.as_mut().unwrap();
             assert!(engine.store.is_idle(), "nothing waits for the drive when a run begins");
             assert!(all(engine, kind, KEYS, 8).iter().all(|outcome| outcome.is_done()), "{kind}");
         }
-        assert_eq!(opened, 1);
+        assert_eq!(openings, 1);
         let mut objects = 0;
         pool.each(|engine| objects += engine.statistics().objects);
         assert_eq!(objects, KEYS);
@@ -437,7 +415,7 @@ mod tests {
 
     #[test]
     fn a_record_that_is_not_there_is_a_failure_and_transactions_take_time_of_the_core() {
-        let mut engine = Embedded::open(drive(), embedding(false)).unwrap();
+        let (mut engine, _) = opened(drive(), &namespace(), false, false);
         let began_ns = engine.now();
         assert_eq!(all(&mut engine, OpKind::Read, KEYS, 8), [Outcome::Result(2); KEYS as usize]);
         assert!(engine.now() - began_ns >= KEYS * VIRTUAL_CPU_NS, "{} ns", engine.now() - began_ns);

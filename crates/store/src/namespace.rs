@@ -144,7 +144,8 @@ pub trait Disk {
 /// Counts by powers of two: bucket 0 is value 0, bucket b is 2^(b-1) to 2^b - 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Buckets {
-    counts: [u64; 65],
+    /// The counts, bucket 0 first.
+    pub(crate) counts: [u64; 65],
 }
 
 impl Default for Buckets {
@@ -157,16 +158,6 @@ impl Buckets {
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.counts[(u64::BITS - value.leading_zeros()) as usize] += 1;
-    }
-
-    /// Adds the counts of `other`.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
-    }
-
-    /// The counts, bucket 0 first.
-    pub fn counts(&self) -> &[u64; 65] {
-        &self.counts
     }
 }
 

@@ -121,14 +121,11 @@ impl RecordSpec {
     /// The transaction that reads the record of `key`, or writes it for the `write_number`-th time.
     pub fn transaction(&self, kind: OpKind, key: u64, write_number: u32) -> Transaction {
         let work = match kind {
-            OpKind::Write => Work::Write(Write {
-                policy: Policy {
-                    exists: if self.replace { Exists::CreateOrReplace } else { Exists::Any },
-                    ..Policy::default()
-                },
-                ops: self.ops(key, write_number),
-                ..Write::default()
-            }),
+            OpKind::Write => {
+                let exists = if self.replace { Exists::CreateOrReplace } else { Exists::Any };
+                let (policy, ops) = (Policy { exists, ..Policy::default() }, self.ops(key, write_number));
+                Work::Write(Write { policy, ops, ..Write::default() })
+            }
             _ => Work::ReadAll,
         };
         Transaction { digest: self.digest(key), set: self.set.clone(), work }

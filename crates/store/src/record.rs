@@ -316,16 +316,9 @@ impl BlockWalk {
                     return BlockItem::End(self.flaw.take().map(|(at, bytes)| UnreadablePart::unsealed(at, bytes)));
                 };
                 self.at = end;
-                match self.flaw.take() {
-                    Some((at, bytes)) if records_left > 0 => {
-                        return BlockItem::Flaw(UnreadablePart {
-                            at: at as u32,
-                            bytes: bytes as u32,
-                            records: records_left,
-                        });
-                    }
-                    _ => continue,
-                }
+                let Some((at, bytes)) = self.flaw.take().filter(|_| records_left > 0) else { continue };
+                let (at, bytes) = (at as u32, bytes as u32);
+                return BlockItem::Flaw(UnreadablePart { at, bytes, records: records_left });
             }
             if self.piece.is_none()
                 && let Some(seal) = Seal::read(block, self.at, self.seed)

@@ -365,18 +365,15 @@ impl Store {
                 return self.begin((number, transaction), holds_key, disk, replies);
             }
             None => {
-                let (block, volume) = (location.block, usize::from(location.volume));
-                if completion.outcome.is_done() {
+                let (volume, outcome) = (usize::from(location.volume), completion.outcome);
+                let why = if outcome.is_done() {
                     self.statistics.corrupted += 1;
-                    self.remark(
-                        Some(volume),
-                        format!("a record in write block {block} is damaged: its checksum is wrong"),
-                    );
+                    "is damaged: its checksum is wrong".to_owned()
                 } else {
                     self.volumes[volume].counters.errors += 1;
-                    let why = completion.outcome;
-                    self.remark(Some(volume), format!("a record in write block {block} could not be read - {why}"));
-                }
+                    format!("could not be read - {outcome}")
+                };
+                self.remark(Some(volume), format!("a record in write block {} {why}", location.block));
                 match &transaction.work {
                     // A replacement needs only the key of the old record: continue without the damaged record.
                     Work::Write(write) if replaces(write) => {
@@ -516,23 +513,17 @@ impl Store {
     }
 
     pub fn statistics(&self) -> Statistics {
+        let mut losses = Losses::default();
+        self.volumes.iter().for_each(|volume| losses += volume.losses());
         Statistics {
             devices: self.volumes.iter().map(Volume::statistics).collect(),
             stop_writes: self.stops_writes() || self.index.is_full() && !self.is_reclaiming(),
             hwm_breached: self.is_short_of_memory() || self.volumes.iter().any(Volume::is_short_of_blocks),
             index_bytes: self.index.bytes(),
             damage: self.damage().unwrap_or_default(),
-            losses: self.losses(),
+            losses,
             ..self.statistics.clone()
         }
-    }
-
-    /// Losses that were accepted since the devices were formatted.
-    fn losses(&self) -> Losses {
-        self.volumes.iter().fold(Losses::default(), |mut losses, volume| {
-            losses += volume.losses();
-            losses
-        })
     }
 
     /// Compares the running totals with a recount. Errors: a sentence with the difference.

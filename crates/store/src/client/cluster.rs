@@ -332,12 +332,9 @@ impl ClusterPoller {
         let copy_count = self.nodes.iter().filter_map(|polled| Some(polled.partitions.as_ref()?.copies.len())).max();
         let mut copies = vec![vec![None; usize::from(PARTITIONS)]; copy_count.unwrap_or(1).min(COPIES_MAX)];
         // A node that does not answer keeps its partitions, unless another node reports them.
-        let mut nodes: Vec<_> = self
-            .nodes
-            .iter()
-            .enumerate()
-            .filter_map(|(number, polled)| Some((number, polled, polled.partitions.as_ref()?)))
-            .collect();
+        let nodes = self.nodes.iter().enumerate();
+        let nodes = nodes.filter_map(|(number, polled)| Some((number, polled, polled.partitions.as_ref()?)));
+        let mut nodes: Vec<_> = nodes.collect();
         nodes.sort_by_key(|(_, polled, partitions)| (polled.answers(), partitions.regime));
         for (number, _, partitions) in nodes {
             for (nodes, bitmap) in copies.iter_mut().zip(&partitions.copies) {

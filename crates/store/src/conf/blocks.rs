@@ -26,24 +26,20 @@ pub(super) struct Directive<'a> {
     pub(super) block: Option<Vec<Directive<'a>>>,
 }
 
-/// Reads the directives of `text`. An unreadable directive adds a problem, and the rest is still read.
-pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<'a>> {
-    // Open blocks with their directives so far, the outermost block first.
-    let mut open_blocks: Vec<Directive<'a>> = Vec::new();
-    let mut outermost = Vec::new();
+/// Reads the directives of `text`, as the block of a directive without a name. An unreadable directive adds a problem,
+/// and the rest is still read.
+pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Directive<'a> {
+    let mut block = Directive { line: 0, name: "", values: Vec::new(), block: Some(Vec::new()) };
+    // The file and the blocks that contain `block`, the file first.
+    let mut outer_blocks = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {
         let mut words: Vec<_> = text.split('#').next().unwrap_or_default().split_whitespace().collect();
         let opens_block = words.last() == Some(&"{");
         words.truncate(words.len() - usize::from(opens_block));
         let (name, values) = match words.split_first() {
             Some((&"}", [])) if !opens_block => {
-                match open_blocks.pop() {
-                    Some(closed_block) => open_blocks
-                        .last_mut()
-                        .and_then(|of| of.block.as_mut())
-                        .unwrap_or(&mut outermost)
-                        .push(closed_block),
-                    None => problems.add(line, "} without an open block".to_owned()),
+                if close(&mut block, &mut outer_blocks).is_none() {
+                    problems.add(line, "} without an open block".to_owned());
                 }
                 continue;
             }
@@ -55,35 +51,36 @@ pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<
             None => continue,
         };
         if let Some(brace) = words.iter().find(|word| word.contains(['{', '}'])) {
-            problems.add(
-                line,
-                format!(
-                    "{} is in the middle of a line - end the line after {{, and write }} on a separate line",
-                    quoted(brace)
-                ),
-            );
+            let what = "is in the middle of a line - end the line after {, and write } on a separate line";
+            problems.add(line, format!("{} {what}", quoted(brace)));
             if !opens_block {
                 continue;
             }
         }
         let directive = Directive { line, name, values, block: opens_block.then(Vec::new) };
-        match opens_block {
-            true if open_blocks.len() == DEPTH_MAX => {
-                problems.add(
-                    line,
-                    format!("blocks are nested more than {DEPTH_MAX} deep - the rest of the file is not read"),
-                );
-                return outermost;
-            }
-            true => open_blocks.push(directive),
-            false => open_blocks.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(directive),
+        if !opens_block {
+            block.block.get_or_insert_default().push(directive);
+        } else if outer_blocks.len() < DEPTH_MAX {
+            outer_blocks.push(std::mem::replace(&mut block, directive));
+        } else {
+            let what = format!("blocks are nested more than {DEPTH_MAX} deep - the rest of the file is not read");
+            problems.add(line, what);
+            return outer_blocks.swap_remove(0);
         }
     }
-    while let Some(unclosed) = open_blocks.pop() {
-        problems.add(unclosed.line, format!("the block of {} is not closed", quoted(unclosed.name)));
-        open_blocks.last_mut().and_then(|of| of.block.as_mut()).unwrap_or(&mut outermost).push(unclosed);
+    while let Some((line, name)) = close(&mut block, &mut outer_blocks) {
+        problems.add(line, format!("the block of {} is not closed", quoted(name)));
     }
-    outermost
+    block
+}
+
+/// Ends `block`, and continues with the last of `outer_blocks`. Returns the line and the name of the ended block;
+/// `None` for the file itself.
+fn close<'a>(block: &mut Directive<'a>, outer_blocks: &mut Vec<Directive<'a>>) -> Option<(usize, &'a str)> {
+    let closed = std::mem::replace(block, outer_blocks.pop()?);
+    let position = (closed.line, closed.name);
+    block.block.get_or_insert_default().push(closed);
+    Some(position)
 }
 
 impl Problems {
@@ -161,7 +158,7 @@ mod tests {
     fn blocks_are_read_with_their_lines_and_comments_are_not() {
         let mut problems = Problems::default();
         let text = "# first\nservice {\n\tproto-fd-max 10 # few\n}\n\nnamespace test {\n storage-engine device {\n  device /dev/a /dev/b\n }\n}\n";
-        let read = read(text, &mut problems);
+        let read = read(text, &mut problems).block.unwrap();
         assert_eq!(problems.0, []);
         assert_eq!((read[0].line, read[0].name, read[0].block.as_ref().unwrap()[0].values[0]), (2, "service", "10"));
         let storage = &read[1].block.as_ref().unwrap()[0];
@@ -173,7 +170,7 @@ mod tests {
     fn what_is_not_of_that_form_is_told_with_its_line_and_the_rest_is_read() {
         let of = |text| {
             let mut problems = Problems::default();
-            let read = read(text, &mut problems);
+            let read = read(text, &mut problems).block.unwrap();
             (problems.to_string(), read.len())
         };
         assert_eq!(of("}\na 1"), ("line 1: } without an open block".to_owned(), 1));

@@ -15,29 +15,23 @@ const DEVICES_MAX: usize = 128;
 /// Reads a configuration. A file of more than 1 MiB is refused without being parsed.
 pub fn parse(file: &[u8]) -> Result<ParsedConfig, Problems> {
     let mut problems = Problems::default();
-    let file_problem = |text: String| Problems(vec![Problem { line: None, text }]);
     if file.len() > FILE_BYTES_MAX {
-        return Err(file_problem(format!(
-            "the configuration has {} bytes - at most {FILE_BYTES_MAX} bytes are read",
-            file.len()
-        )));
+        let text = format!("the configuration has {} bytes - at most {FILE_BYTES_MAX} bytes are read", file.len());
+        return Err(Problems(vec![Problem { line: None, text }]));
     }
     let text = std::str::from_utf8(file).map_err(|error| {
         let line = 1 + file[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count();
-        file_problem(format!("line {line}: invalid UTF-8"))
+        Problems(vec![Problem { line: Some(line), text: "invalid UTF-8".to_owned() }])
     })?;
-    let directives = blocks::read(text, &mut problems);
-    let mut reader = Reader { config: Config::default(), problems, notes: Vec::new() };
-    reader.file(&directives);
-    reader.problems.0.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
-    match reader.problems.0.is_empty() {
-        true => Ok(ParsedConfig { config: reader.config, notes: reader.notes }),
-        false => Err(reader.problems),
-    }
+    let file = blocks::read(text, &mut problems);
+    let (mut config, mut reader) = (Config::default(), Reader { problems, notes: Vec::new() });
+    reader.file(&file, &mut config);
+    let Reader { mut problems, notes } = reader;
+    problems.0.sort_by_key(|problem| problem.line.unwrap_or(usize::MAX));
+    if problems.0.is_empty() { Ok(ParsedConfig { config, notes }) } else { Err(problems) }
 }
 
 struct Reader {
-    config: Config,
     problems: Problems,
     notes: Vec<Problem>,
 }
@@ -102,20 +96,19 @@ impl Reader {
         self.problems.add(line, text);
     }
 
-    fn file(&mut self, directives: &[Directive<'_>]) {
-        let file = Directive { line: 0, name: "", values: Vec::new(), block: Some(directives.to_vec()) };
-        self.block(&file, "the file", &["namespace"], |reader, directive| match directive.name {
-            "service" => reader.service(directive),
-            "logging" => reader.logging(directive),
-            "network" => reader.network(directive),
-            "namespace" => reader.namespace(directive),
+    fn file(&mut self, file: &Directive<'_>, config: &mut Config) {
+        self.block(file, "the file", &["namespace"], |reader, directive| match directive.name {
+            "service" => reader.service(directive, config),
+            "logging" => reader.logging(directive, &mut config.logs),
+            "network" => reader.network(directive, config),
+            "namespace" => reader.namespace(directive, &mut config.namespaces),
             _ => false,
         });
         // The real server's default is 2, but a single node has one copy.
-        let copies = if self.config.nodes.is_empty() { 1 } else { 2 };
-        let left_out = self.config.namespaces.iter_mut().filter(|namespace| namespace.replication_factor == 0);
+        let copies = if config.nodes.is_empty() { 1 } else { 2 };
+        let left_out = config.namespaces.iter_mut().filter(|namespace| namespace.replication_factor == 0);
         left_out.for_each(|namespace| namespace.replication_factor = copies);
-        if self.config.namespaces.is_empty() && self.problems.0.is_empty() {
+        if config.namespaces.is_empty() && self.problems.0.is_empty() {
             let text =
                 "the configuration has no namespace - add a namespace block, with a storage-engine device block that names a device"
                     .to_owned();
@@ -123,8 +116,7 @@ impl Reader {
         }
     }
 
-    fn service(&mut self, directive: &Directive<'_>) -> bool {
-        let mut config = std::mem::take(&mut self.config);
+    fn service(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
         self.block(directive, "service", &[], |reader, d| match d.name {
             "cluster-name" => reader.set(&mut config.cluster_name, d, name(d, 64).map(Some)),
             "node-id" => reader.set(&mut config.node_id, d, node_id(d).map(Some)),
@@ -137,12 +129,10 @@ impl Reader {
             "microsecond-histograms" => reader.set(&mut config.microsecond_histograms, d, flag(d)),
             "log-millis" => reader.set(&mut config.log_millis, d, flag(d)),
             _ => false,
-        });
-        self.config = config;
-        true
+        })
     }
 
-    fn logging(&mut self, directive: &Directive<'_>) -> bool {
+    fn logging(&mut self, directive: &Directive<'_>, logs: &mut Vec<Log>) -> bool {
         self.block(directive, "logging", &["file"], |reader, d| {
             if !matches!(d.name, "file" | "console") {
                 return false;
@@ -169,20 +159,17 @@ impl Reader {
                     .refuse(d, "context needs a name and a level - give for example \"context any info\"".to_owned()),
                 _ => false,
             });
-            reader.config.logs.push(log);
+            logs.push(log);
             true
         })
     }
 
-    fn network(&mut self, directive: &Directive<'_>) -> bool {
-        let mut config = std::mem::take(&mut self.config);
+    fn network(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
         self.block(directive, "network", &[], |reader, d| match d.name {
-            "service" => reader.clients(d, &mut config),
-            "heartbeat" => reader.heartbeat(d, &mut config),
+            "service" => reader.clients(d, config),
+            "heartbeat" => reader.heartbeat(d, config),
             _ => false,
-        });
-        self.config = config;
-        true
+        })
     }
 
     fn clients(&mut self, directive: &Directive<'_>, config: &mut Config) -> bool {
@@ -228,15 +215,15 @@ impl Reader {
         })
     }
 
-    fn namespace(&mut self, directive: &Directive<'_>) -> bool {
+    fn namespace(&mut self, directive: &Directive<'_>, namespaces: &mut Vec<NamespaceConfig>) -> bool {
         let name = match name(directive, 31) {
             Ok(name) => name,
             Err(why) => return self.refuse(directive, format!("namespace: {why}")),
         };
-        if self.config.namespaces.iter().any(|other| other.settings.name == name) {
+        if namespaces.iter().any(|other| other.settings.name == name) {
             return self.refuse(directive, format!("namespace {} was already given", quoted(&name)));
         }
-        if self.config.namespaces.len() == NAMESPACES_MAX {
+        if namespaces.len() == NAMESPACES_MAX {
             return self.refuse(directive, format!("too many namespaces - give at most {NAMESPACES_MAX}"));
         }
         let mut namespace = NamespaceConfig {
@@ -270,25 +257,26 @@ impl Reader {
                 },
                 "storage-engine" => {
                     has_storage = true;
-                    reader.storage(d, &mut namespace)
+                    reader.storage(d, &mut namespace, namespaces)
                 }
                 _ => false,
             }
         });
         if !has_storage && directive.block.is_some() {
-            self.refuse(
-                directive,
-                format!(
-                    "namespace {} has no storage-engine - give storage-engine device {{ with a device",
-                    quoted(&name)
-                ),
-            );
+            let what = "has no storage-engine - give storage-engine device { with a device";
+            self.refuse(directive, format!("namespace {} {what}", quoted(&name)));
         }
-        self.config.namespaces.push(namespace);
+        namespaces.push(namespace);
         true
     }
 
-    fn storage(&mut self, directive: &Directive<'_>, namespace: &mut NamespaceConfig) -> bool {
+    /// Reads a `storage-engine` block of `namespace`. `others`: the namespaces before it.
+    fn storage(
+        &mut self,
+        directive: &Directive<'_>,
+        namespace: &mut NamespaceConfig,
+        others: &[NamespaceConfig],
+    ) -> bool {
         if directive.values != ["device"] {
             let found = quoted(&directive.values.join(" "));
             return self.refuse(directive, format!("storage-engine {found}: this server supports only device"));
@@ -298,8 +286,8 @@ impl Reader {
         self.block(directive, "storage-engine", &["device", "file"], |reader, d| {
             let settings = &mut namespace.settings;
             match d.name {
-                "device" => reader.device(d, &mut namespace.devices),
-                "file" => reader.device(d, &mut files),
+                "device" => reader.device(d, &mut namespace.devices, others),
+                "file" => reader.device(d, &mut files, others),
                 "filesize" => reader.set(&mut namespace.file_bytes, d, bytes(d, 1 << 20..=1 << 50).map(Some)),
                 "write-block-size" => {
                     let value = bytes(d, 32 << 10..=8 << 20).and_then(|bytes: u32| match bytes.is_power_of_two() {
@@ -340,14 +328,14 @@ impl Reader {
         true
     }
 
-    fn device(&mut self, directive: &Directive<'_>, devices: &mut Vec<String>) -> bool {
+    fn device(&mut self, directive: &Directive<'_>, devices: &mut Vec<String>, others: &[NamespaceConfig]) -> bool {
         let [path] = directive.values[..] else {
             return match directive.values.len() {
                 2 => self.refuse(directive, "this server does not have shadow devices".to_owned()),
                 _ => self.refuse(directive, format!("give {} PATH", directive.name)),
             };
         };
-        let mut used_paths = self.config.namespaces.iter().flat_map(|namespace| &namespace.devices).chain(&*devices);
+        let mut used_paths = others.iter().flat_map(|namespace| &namespace.devices).chain(&*devices);
         if used_paths.any(|other| other == path) {
             return self.refuse(directive, format!("{} was already given", quoted(path)));
         }

@@ -27,12 +27,10 @@ impl Host {
             Some(rest) => {
                 let (name, port) =
                     rest.split_once(']').ok_or_else(|| format!("the bracket is not closed - {advice}"))?;
-                let port = match port.strip_prefix(':') {
-                    Some(port) => Some(port),
-                    None if port.is_empty() => None,
-                    None => return Err(format!("unexpected {} after the bracket - {advice}", begin_of(port))),
-                };
-                (name, port)
+                if !port.is_empty() && !port.starts_with(':') {
+                    return Err(format!("unexpected {} after the bracket - {advice}", begin_of(port)));
+                }
+                (name, port.strip_prefix(':'))
             }
             // More than one colon: an IPv6 address without a port.
             None if text.matches(':').count() > 1 => (text, None),
@@ -43,10 +41,7 @@ impl Host {
         if name.is_empty() || name.contains(forbidden) || name.contains(':') && !is_address(name) {
             return Err(format!("{} is not a valid host - {advice}", begin_of(name)));
         }
-        let port = match port {
-            Some(port) => port.parse().ok().filter(|port| *port > 0),
-            None => Some(default_port),
-        };
+        let port = port.map_or(Some(default_port), |port| port.parse().ok().filter(|port| *port > 0));
         let port = port.ok_or_else(|| format!("the port must be a number from 1 to 65535 - {advice}"))?;
         Ok(Self { name: name.to_owned(), port })
     }

@@ -141,11 +141,8 @@ fn receive(stream: &mut impl Read, buffer: &mut [u8], received_before: usize, ti
             Ok(length) => filled += length,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => {
-                return Err(format!(
-                    "incomplete reply - {} - received {} bytes",
-                    describe_error(&error, timeout),
-                    received_before + filled
-                ));
+                let (why, bytes) = (describe_error(&error, timeout), received_before + filled);
+                return Err(format!("incomplete reply - {why} - received {bytes} bytes"));
             }
         }
     }

@@ -86,7 +86,7 @@ impl Node {
     /// Queries the node's identity.
     fn introduce(&mut self, access: &Access) -> Result<(), String> {
         let names = ["node", "build", "namespaces", "features"].map(str::to_owned);
-        let values = self.connection(access)?.ask(&names)?;
+        let values = self.ask(&names, access)?;
         let [node, build, namespaces, features] = &values[..] else { return Err("the reply has no values".to_owned()) };
         let value_of = |value: &Option<String>| match value {
             Some(value) if !is_refusal(value) => Ok(value.clone()),
@@ -113,18 +113,17 @@ impl Node {
 
     /// Queries the node. Makes a new connection if there is none, or if the old one is broken.
     pub fn ask(&mut self, names: &[String], access: &Access) -> Result<Vec<Option<String>>, String> {
-        if let Some(connection) = &mut self.connection {
-            if let Ok(values) = connection.ask(names) {
-                return Ok(values);
-            }
-            // A server closes idle connections. If the error has another cause, a new connection shows it.
-            self.connection = None;
+        // A server closes idle connections. If the error has another cause, a new connection shows it.
+        if let Some(mut connection) = self.connection.take()
+            && let Ok(values) = connection.ask(names)
+        {
+            self.connection = Some(connection);
+            return Ok(values);
         }
-        let values = self.connection(access)?.ask(names);
-        if values.is_err() {
-            self.connection = None;
-        }
-        values
+        let mut connection = self.connect(access)?;
+        let values = connection.ask(names)?;
+        self.connection = Some(connection);
+        Ok(values)
     }
 
     /// As [`Self::ask`], but returns each value with its name, without the names that the server skips.
@@ -133,31 +132,26 @@ impl Node {
         Ok(names.into_iter().zip(values).filter_map(|(name, value)| Some((name, value?))).collect())
     }
 
-    fn connection(&mut self, access: &Access) -> Result<&mut Connection, String> {
-        if self.connection.is_none() {
-            let socket = connect(&self.host, access.timeout);
-            let socket =
-                socket.map_err(|error| format!("cannot connect - {}", describe_error(&error, access.timeout)))?;
-            let mut connection = Connection::begin(socket, &self.tls_name, access, &mut self.session)?;
-            if !self.id.is_empty() {
-                // Another node may have this address by now.
-                let id = connection.ask(&["node".to_owned()])?.pop().flatten().unwrap_or_default();
-                if !id.eq_ignore_ascii_case(&self.id) {
-                    return Err(format!("expected node {} at this address, found node {}", self.id, begin_of(&id)));
-                }
+    fn connect(&mut self, access: &Access) -> Result<Connection, String> {
+        let socket = connect(&self.host, access.timeout);
+        let socket = socket.map_err(|error| format!("cannot connect - {}", describe_error(&error, access.timeout)))?;
+        let mut connection = Connection::begin(socket, &self.tls_name, access, &mut self.session)?;
+        if !self.id.is_empty() {
+            // Another node may have this address by now.
+            let id = connection.ask(&["node".to_owned()])?.pop().flatten().unwrap_or_default();
+            if !id.eq_ignore_ascii_case(&self.id) {
+                return Err(format!("expected node {} at this address, found node {}", self.id, begin_of(&id)));
             }
-            self.connection = Some(connection);
-            self.connections += 1;
         }
-        self.connection.as_mut().ok_or_else(|| "not connected".to_owned())
+        self.connections += 1;
+        Ok(connection)
     }
 
     fn peers(&mut self, query: PeersQuery, access: &Access) -> Result<Vec<Peer>, String> {
         // Servers before 3.10 know only the old name.
         let values = self.ask(&[query.name(), query.old_name().to_owned()], access)?;
-        let valid = |value: &Option<String>| value.clone().filter(|value| !value.is_empty() && !is_refusal(value));
         match &values[..] {
-            [new, _] if valid(new).is_some() => peers(&valid(new).unwrap_or_default()),
+            [Some(new), _] if !new.is_empty() && !is_refusal(new) => peers(new),
             // The old name returns only addresses without TLS.
             [_, Some(old)] if !query.uses_tls && !is_refusal(old) => services(old),
             [new, _] => {

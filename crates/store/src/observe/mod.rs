@@ -327,7 +327,7 @@ impl Merge for bool {
 
 impl Merge for Buckets {
     fn merge(&mut self, other: &Self) {
-        self.add(other);
+        self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
     }
 }
 

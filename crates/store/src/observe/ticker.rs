@@ -16,7 +16,7 @@ use std::io::{self, Write};
 const DEVICES_EVERY: u64 = 2;
 
 /// Writes the periodic lines when they are due.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Ticker {
     begin_ms: u64,
     ticks: u64,
@@ -29,13 +29,7 @@ pub struct Ticker {
 impl Ticker {
     /// A ticker that begins at `now_ms`, on any monotonic clock.
     pub fn new(now_ms: u64) -> Self {
-        Self {
-            begin_ms: now_ms,
-            ticks: 0,
-            device_ticks: 0,
-            previous: (now_ms, Vec::new()),
-            previous_devices: Vec::new(),
-        }
+        Self { begin_ms: now_ms, previous: (now_ms, Vec::new()), ..Self::default() }
     }
 
     /// Time of the next due line, ms.
@@ -197,7 +191,7 @@ const COLUMNS: usize = 17;
 /// Latencies between two counts: unit, transactions per second, and for each threshold the percentage of transactions
 /// that took at least as long.
 fn latency(unit: &str, seconds: f64, now: &Buckets, before: &Buckets) -> String {
-    let differences = now.counts().iter().zip(before.counts()).map(|(now, before)| now.saturating_sub(*before));
+    let differences = now.counts.iter().zip(before.counts).map(|(now, before)| now.saturating_sub(before));
     let differences: Vec<u64> = differences.collect();
     let total_count: u64 = differences.iter().sum();
     let mut text = format!("{unit},{:.1}", total_count as f64 / seconds);
@@ -229,7 +223,7 @@ fn times(counts: &NamespaceCounts) -> [(&'static str, &Buckets); 4] {
 }
 
 fn total(buckets: &Buckets) -> u64 {
-    buckets.counts().iter().sum()
+    buckets.counts.iter().sum()
 }
 
 /// Percentage of reads since `before` that were answered from memory.
@@ -259,7 +253,7 @@ fn transactions(counts: &Transactions) -> Option<String> {
 fn histogram(lines: &mut Vec<Line>, name: &str, unit: &str, buckets: &Buckets) {
     let dump = format!("histogram dump: {name} ({} total) {unit}", total(buckets));
     lines.push(Line::info("info", "hist.c", dump));
-    let used: Vec<_> = buckets.counts().iter().enumerate().filter(|(_, count)| **count > 0).collect();
+    let used: Vec<_> = buckets.counts.iter().enumerate().filter(|(_, count)| **count > 0).collect();
     for four in used.chunks(4) {
         let text = four.iter().map(|(bucket, count)| format!(" ({bucket:02}: {count:010})")).collect();
         lines.push(Line::info("info", "hist.c", text));
@@ -295,11 +289,8 @@ fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
 pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<Line> {
     let stars = "<><><><><><><><><><>";
     let version = env!("CARGO_PKG_VERSION");
-    let mut lines = vec![Line::info(
-        "as",
-        "as.c",
-        format!("{stars}  flashproof {version}, a record engine, build {BUILD}  {stars}"),
-    )];
+    let text = format!("{stars}  flashproof {version}, a record engine, build {BUILD}  {stars}");
+    let mut lines = vec![Line::info("as", "as.c", text)];
     let configured = configuration.lines().filter(|line| !line.trim().is_empty());
     lines.extend(configured.map(|line| Line::info("config", "cfg.c", line.to_owned())));
     lines.push(Line::info("config", "cfg.c", format!("node-id {:x}", facts.node.id)));
@@ -357,10 +348,10 @@ impl Logs {
         let open = |log: Log| -> Result<(Log, Box<dyn Write + Send>), (String, io::Error)> {
             let sink: Box<dyn Write + Send> = match &log.path {
                 None => Box::new(io::stderr()),
-                Some(path) => match OpenOptions::new().append(true).create(true).open(path) {
-                    Ok(file) => Box::new(file),
-                    Err(error) => return Err((path.clone(), error)),
-                },
+                Some(path) => {
+                    let file = OpenOptions::new().append(true).create(true).open(path);
+                    Box::new(file.map_err(|error| (path.clone(), error))?)
+                }
             };
             Ok((log, sink))
         };

@@ -74,16 +74,14 @@ impl Store {
             });
             // Without records in the part behind the last piece, no write to that part was interrupted.
             let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
-            let (certain_flaws, possible_flaws): (Vec<_>, Vec<_>) = inner.chain(end).partition(|(_, is_sure)| *is_sure);
-            self.add(
-                number,
-                block,
-                &mut verdict.losses,
-                &certain_flaws.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>(),
-            );
-            for (flaw, _) in possible_flaws {
-                unfinished += Losses { blocks: 1, bytes: flaw.bytes.into(), records: flaw.records.into() };
+            let mut certain_flaws = Vec::new();
+            for (flaw, is_sure) in inner.chain(end) {
+                match is_sure {
+                    true => certain_flaws.push(flaw),
+                    false => unfinished += Losses { blocks: 1, bytes: flaw.bytes.into(), records: flaw.records.into() },
+                }
             }
+            self.add(number, block, &mut verdict.losses, &certain_flaws);
         }
         for block in 0..progress.used {
             let Block { sequence, live, .. } = *self.volumes[number].blocks.get(block);
@@ -133,10 +131,8 @@ impl Store {
             self.remark(Some(number), format!("{damaged_marks} of the 2 end-of-log marks {why}"));
         }
         if losses.blocks > NAMED_MAX {
-            self.remark(
-                Some(number),
-                format!("{} are damaged but not listed", count(losses.blocks - NAMED_MAX, "write block")),
-            );
+            let unnamed = count(losses.blocks - NAMED_MAX, "write block");
+            self.remark(Some(number), format!("{unnamed} are damaged but not listed"));
         }
         if losses.blocks > 0 {
             self.remark(Some(number), losses.to_string());
@@ -171,15 +167,10 @@ impl Store {
     pub(super) fn start(&mut self, disk: &mut impl Disk) {
         let Some(mut scan) = self.scan.take() else { return };
         for (number, progress) in scan.volumes.iter_mut().enumerate() {
-            let Some(verdict) = progress.verdict.as_mut().filter(|_| !progress.is_started) else { continue };
+            let Some(verdict) = progress.verdict.as_ref().filter(|_| !progress.is_started) else { continue };
             progress.is_started = true;
             let volume = &mut self.volumes[number];
-            volume.start(
-                progress.mark,
-                &progress.evidence,
-                progress.used,
-                &std::mem::take(&mut verdict.blocks_to_renew),
-            );
+            volume.start(progress.mark, &progress.evidence, progress.used, &verdict.blocks_to_renew);
             if verdict.losses.blocks > 0 {
                 volume.accept(verdict.losses);
             }

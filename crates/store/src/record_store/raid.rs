@@ -110,15 +110,9 @@ impl Store {
             Stage::Marking(begin_number) => {
                 let end_number = self.index.end().min(begin_number.saturating_add(TURN));
                 (begin_number..end_number).for_each(|number| self.index.mark_tombstone(number));
+                let is_over = end_number == self.index.end();
                 let appended = || self.volumes.iter().map(|volume| volume.blocks.appended).collect();
-                (
-                    if end_number == self.index.end() {
-                        Stage::Writing(appended())
-                    } else {
-                        Stage::Marking(end_number)
-                    },
-                    PAUSE_NS,
-                )
+                (if is_over { Stage::Writing(appended()) } else { Stage::Marking(end_number) }, PAUSE_NS)
             }
             Stage::Writing(appended) => {
                 let mut volumes = self.volumes.iter_mut().zip(&appended);

@@ -115,14 +115,10 @@ impl Store {
                 return false;
             }
         };
-        let mut buf = self.io.buffer(blocks.len() * volume.block_bytes, disk);
-        if buf.is_none() {
-            buf = self.io.buffer(volume.block_bytes, disk);
-            if blocks.len() > 1 && buf.is_some() && tries > 0 {
-                progress.retries.push((blocks.start + 1..blocks.end, tries));
-            }
+        let buf = self.io.buffer(blocks.len() * volume.block_bytes, disk).or_else(|| {
             blocks.end = blocks.start + 1;
-        }
+            self.io.buffer(volume.block_bytes, disk)
+        });
         let Some(buf) = buf else {
             if tries > 0 {
                 progress.retries.push((blocks, tries));
@@ -132,13 +128,8 @@ impl Store {
         progress.next_block = progress.next_block.max(blocks.end);
         progress.in_flight += 1;
         let (target, bytes) = (volume.space.target, volume.bytes_of(blocks.clone()));
-        self.io.submit(
-            OpPurpose::Scan { volume: number as u8, blocks, tries },
-            (target, OpKind::Read),
-            bytes,
-            buf,
-            disk,
-        );
+        let purpose = OpPurpose::Scan { volume: number as u8, blocks, tries };
+        self.io.submit(purpose, (target, OpKind::Read), bytes, buf, disk);
         true
     }
 
@@ -189,13 +180,11 @@ impl Store {
             if tries < TRIES {
                 progress.retries.extend(blocks.map(|block| (block..block + 1, tries + 1)));
             } else {
+                let why = completion.outcome;
                 for block in blocks {
                     self.volumes[number].blocks.bad(block);
                     progress.used = progress.used.max(block + 1);
-                    self.remark(
-                        Some(number),
-                        format!("write block {block} could not be read - {}", completion.outcome),
-                    );
+                    self.remark(Some(number), format!("write block {block} could not be read - {why}"));
                 }
             }
         }

@@ -209,11 +209,11 @@ fn what_blocks_become_balances_with_what_is_written() {
     let open =
         used + device.defrag_reads + device.direct_frees - device.writes - device.defrag_writes - device.defrag_q;
     assert!(open <= 2, "blocks that are still open: {open} of {device:?}");
-    let count = |buckets: &Buckets| buckets.counts().iter().sum::<u64>();
+    let count = |buckets: &Buckets| buckets.counts.iter().sum::<u64>();
     assert_eq!(count(&device.large_block_read_us), device.defrag_reads - device.defrag_io_skips - device.defrag_q);
     assert!(count(&device.write_us) >= device.writes + device.defrag_writes + device.partial_writes);
     assert_eq!(count(&statistics.write_bytes), 4_000);
-    assert_eq!((statistics.objects, statistics.write_bytes.counts()[12]), (200, 4_000), "3,072 bytes each");
+    assert_eq!((statistics.objects, statistics.write_bytes.counts[12]), (200, 4_000), "3,072 bytes each");
 }
 
 #[test]

@@ -35,18 +35,15 @@ impl Store {
     /// The first step of a transaction, which uses only the index entry.
     pub(super) fn step(&self, transaction: &Transaction, entry: Option<&Entry>) -> Step {
         let refuse = |code| Step::Reply(Reply::of(code));
-        let existing_reply = |entry: &Entry| Reply {
-            generation: entry.generation,
-            void_time_sec: entry.void_time,
-            ..Reply::of(ResultCode::OK)
-        };
         let generation = entry.map_or(0, |entry| entry.generation);
         if transaction.set.len() > SET_BYTES_MAX {
             return refuse(ResultCode::PARAMETER);
         }
         match (&transaction.work, entry) {
             (Work::Exists | Work::ReadAll | Work::Read(_) | Work::Delete(_), None) => refuse(ResultCode::NOT_FOUND),
-            (Work::Exists, Some(entry)) => Step::Reply(existing_reply(entry)),
+            (Work::Exists, Some(entry)) => {
+                Step::Reply(Reply { generation, void_time_sec: entry.void_time, ..Reply::of(ResultCode::OK) })
+            }
             (Work::ReadAll | Work::Read(_), Some(entry)) => Step::ReadRecord(entry.location),
             (Work::Delete(delete), Some(_)) if !allows(delete.generation, generation) => refuse(ResultCode::GENERATION),
             (Work::Delete(_) | Work::Image(_), _) => Step::Execute,

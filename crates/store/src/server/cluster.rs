@@ -163,8 +163,11 @@ impl NodeMessage<'_> {
     }
 }
 
-fn split<const N: usize>(body: &[u8]) -> Result<([u8; N], &[u8]), Malformed> {
-    body.split_first_chunk().map(|(field, rest)| (*field, rest)).ok_or(INVALID_NODE_MESSAGE)
+/// Takes a field of `N` bytes off `body`.
+fn take_field<const N: usize>(body: &mut &[u8]) -> Result<[u8; N], Malformed> {
+    let (field, rest) = body.split_first_chunk().ok_or(INVALID_NODE_MESSAGE)?;
+    *body = rest;
+    Ok(*field)
 }
 
 /// Takes the first message off `bytes`. `None` if the message is incomplete. Errors: wrong magic number, mode, or
@@ -176,32 +179,27 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malform
     if magic != MAGIC || len > BODY_BYTES_MAX {
         return Err(INVALID_NODE_MESSAGE);
     }
-    let Some((body, rest)) = rest.split_at_checked(len) else { return Ok(None) };
+    let Some((mut body, rest)) = rest.split_at_checked(len) else { return Ok(None) };
     let (word, number) = (u16::from_le_bytes([w0, w1]), u64::from_le_bytes(number));
     let parse_mode_version = || ModeVersion::of(word).ok_or(INVALID_NODE_MESSAGE);
     let message = match kind {
         0 => {
-            let (process, rest) = split(body)?;
-            let (empty, common) = split(rest)?;
-            let (process, empty_namespaces) = (u64::from_le_bytes(process), u32::from_le_bytes(empty));
+            let process = u64::from_le_bytes(take_field(&mut body)?);
+            let (empty_namespaces, common) = (u32::from_le_bytes(take_field(&mut body)?), body);
             NodeMessage::Hello { id: number, mode_version: parse_mode_version()?, process, empty_namespaces, common }
         }
-        1 => {
-            let (digest, image) = split(body)?;
-            NodeMessage::Image { number, namespace: word, digest, image }
-        }
+        1 => NodeMessage::Image { number, namespace: word, digest: take_field(&mut body)?, image: body },
         2 => NodeMessage::Done { number, result: ResultCode(word as u8) },
         3 => NodeMessage::Proxy { number, mode_version: parse_mode_version()?, message: body },
         4 => NodeMessage::Answer { number, reply: body },
         5 => NodeMessage::Ping { number, mode_version: parse_mode_version()? },
         6 => NodeMessage::Pong { number, mode_version: parse_mode_version()? },
         7 => {
-            let (digest, version) = split(body)?;
-            let version = u64::from_le_bytes(split(version)?.0);
+            let (digest, version) = (take_field(&mut body)?, u64::from_le_bytes(take_field(&mut body)?));
             let version = Version { number: version >> 1, is_tombstone: version & 1 != 0 };
             NodeMessage::Compare { number, namespace: word, digest, version }
         }
-        8 => NodeMessage::Compared { number, version: u64::from_le_bytes(split(body)?.0) },
+        8 => NodeMessage::Compared { number, version: u64::from_le_bytes(take_field(&mut body)?) },
         9 => NodeMessage::ComparedAll { comparison: word, core: (number >> 32) as u32, cores: number as u32 },
         _ => return Err(INVALID_NODE_MESSAGE),
     };

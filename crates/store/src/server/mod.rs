@@ -108,11 +108,8 @@ impl Server {
     /// Answers pending requests, writes the buffers, and ends. Errors: a sentence, if a ring failed.
     pub fn stop(mut self) -> Result<(), String> {
         self.state.send_to_all(|| Message::Stop);
-        let results = self
-            .threads
-            .drain(..)
-            .map(|thread| thread.join().unwrap_or_else(|_| Err("a server thread panicked".to_owned())));
-        results.collect()
+        let ends = self.threads.drain(..).map(JoinHandle::join);
+        ends.map(|end| end.unwrap_or_else(|_| Err("a server thread panicked".to_owned()))).collect()
     }
 }
 

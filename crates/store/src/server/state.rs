@@ -138,17 +138,14 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl State {
     pub(super) fn new(setup: Setup, cores: usize) -> Self {
         let cluster = &setup.cluster;
+        let sizes = |devices: &Vec<Device>| devices.iter().map(|(device, _)| device.size_bytes()).collect();
         let facts = Facts {
             config: setup.config.clone(),
             node: observe::NodeView {
                 single_copy_partitions: bitmap(|partition| cluster.has(partition, 0)),
                 ..observe::NodeView::alone(cluster.own_node().id, setup.address)
             },
-            device_bytes: setup
-                .devices
-                .iter()
-                .map(|of| of.iter().map(|(device, _)| device.size_bytes()).collect())
-                .collect(),
+            device_bytes: setup.devices.iter().map(sizes).collect(),
             uptime_sec: 0,
             wall_ms: 0,
             counts: Counts::default(),
@@ -192,11 +189,6 @@ impl State {
             self.counts.iter().for_each(|counts| facts.counts.merge(&lock(counts)));
         }
         read(facts)
-    }
-
-    /// Current number of connections.
-    pub fn connections(&self) -> usize {
-        self.connections.load(Ordering::Relaxed)
     }
 
     /// True if all records are indexed.

@@ -65,14 +65,6 @@ pub(crate) struct Block {
     pub(crate) is_empty: bool,
 }
 
-/// Numbers of blocks since the start: queued for collection, skipped because empty, and freed without being queued.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct BlockPathCounts {
-    pub(crate) queued: u64,
-    pub(crate) skipped: u64,
-    pub(crate) direct: u64,
-}
-
 /// All write blocks of a space.
 #[derive(Debug, Default)]
 pub(crate) struct Blocks {
@@ -104,7 +96,10 @@ pub(crate) struct Blocks {
     pub(crate) live: u64,
     /// Number of the last record.
     pub(crate) appended: u64,
-    pub(crate) flows: BlockPathCounts,
+    /// Numbers of blocks since the start, see [`crate::DeviceStatistics`].
+    pub(crate) defrag_reads: u64,
+    pub(crate) defrag_io_skips: u64,
+    pub(crate) direct_frees: u64,
     /// Where the search for the emptiest block continues.
     next_candidate: usize,
     sweep_position: usize,
@@ -265,7 +260,7 @@ impl Blocks {
         let Block { live, state, .. } = *self.get(block);
         match state {
             State::Used if live == 0 => {
-                self.flows.direct += 1;
+                self.direct_frees += 1;
                 self.release(block);
             }
             State::Used if live < self.low_water => self.enqueue(block),
@@ -275,7 +270,7 @@ impl Blocks {
     }
 
     fn enqueue(&mut self, block: u32) {
-        self.flows.queued += 1;
+        self.defrag_reads += 1;
         self.get_mut(block).state = State::Queued;
         self.queue.push_back(block);
     }
@@ -376,7 +371,7 @@ impl Blocks {
                 self.collecting = Some(block);
                 return Some(block);
             }
-            self.flows.skipped += 1;
+            self.defrag_io_skips += 1;
             self.release(block);
         }
         None

@@ -198,9 +198,9 @@ impl Volume {
             pristine_wblocks: blocks.pristine() as u64,
             write_q: self.closed_buffers as u64,
             defrag_q: blocks.queue.len() as u64,
-            defrag_reads: blocks.flows.queued,
-            defrag_io_skips: blocks.flows.skipped,
-            direct_frees: blocks.flows.direct,
+            defrag_reads: blocks.defrag_reads,
+            defrag_io_skips: blocks.defrag_io_skips,
+            direct_frees: blocks.direct_frees,
             ..self.counters.clone()
         }
     }

@@ -130,7 +130,7 @@ impl PairState {
 }
 
 /// The state of this node, which all threads share.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pair {
     /// True in a cluster of two nodes with second copies. False: the mode is always [`Mode::Paired`].
     takes_over: bool,
@@ -158,11 +158,8 @@ impl Pair {
             is_first: cluster.own_node().id == cluster.nodes()[0].id,
             cores,
             mode_number: AtomicU16::new(ModeVersion { mode, changes: 0 }.number()),
-            takeover_changes: AtomicU16::new(0),
-            answered_ns: AtomicU64::new(0),
-            state: Mutex::default(),
             recorded_mode: AtomicU8::new(UNRECORDED),
-            is_recording: AtomicBool::new(false),
+            ..Self::default()
         }
     }
 

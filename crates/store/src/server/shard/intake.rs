@@ -211,12 +211,8 @@ impl Shard {
                 state.pair.answered(connection.process, mode_version, connection.heard_ns);
             }
             (NodeMessage::Image { number, namespace, digest, image }, Role::Inbound) => {
-                self.start_for_node(
-                    Origin::Node(reply_address(number)),
-                    namespace,
-                    digest,
-                    Work::Image(image.to_vec()),
-                )?;
+                let origin = Origin::Node(reply_address(number));
+                self.start_for_node(origin, namespace, digest, Work::Image(image.to_vec()))?;
             }
             (NodeMessage::Done { number, result }, Role::Outbound(node)) if self.links[node] == Some(at) => {
                 self.on_done(number, result);
@@ -359,11 +355,8 @@ impl Shard {
         if self.core == 0 {
             *lock(&self.state.requests_at_loss) = None;
             let peer = &self.state.setup.cluster.nodes()[node];
-            self.state.inform(
-                "hb",
-                "hb.c",
-                format!("connected to node {} at {}:{}", peer.name(), peer.host, peer.port),
-            );
+            let (name, host, port) = (peer.name(), &peer.host, peer.port);
+            self.state.inform("hb", "hb.c", format!("connected to node {name} at {host}:{port}"));
         }
     }
 

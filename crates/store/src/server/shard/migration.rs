@@ -122,10 +122,8 @@ impl Shard {
                     self.state.on_mode(self.state.pair.compared(comparison, self.core));
                     let (core, cores) = (self.core as u32, self.state.mailboxes.len() as u32);
                     if !comparison.is_sender {
-                        self.send_to_node(
-                            node,
-                            &NodeMessage::ComparedAll { comparison: comparison.changes, core, cores },
-                        );
+                        let comparison = comparison.changes;
+                        self.send_to_node(node, &NodeMessage::ComparedAll { comparison, core, cores });
                     }
                 }
                 return u64::MAX;
@@ -344,13 +342,9 @@ impl Shard {
             return Some(Reply::of(ResultCode::UNAVAILABLE));
         }
         let writer = self.copies.writes.get(&key).and_then(|writes| writes.last());
-        match writer.and_then(|writer| self.pending.get(*writer)) {
-            Some(writer) => {
-                writer.readers.push((number, reply));
-                None
-            }
-            None => Some(reply),
-        }
+        let Some(writer) = writer.and_then(|writer| self.pending.get(*writer)) else { return Some(reply) };
+        writer.readers.push((number, reply));
+        None
     }
 
     /// Handles the answer of the replica to a write.

@@ -26,16 +26,12 @@ impl State {
     pub(in crate::server) fn check_takeover(&self, refused_ns: Option<u64>) {
         let now_ns = self.now_ns();
         let Some(since_ns) = self.pair.check_takeover(now_ns, refused_ns) else { return };
-        let ([requests_before, failed_before], [total, failed]) =
-            (lock(&self.requests_at_loss).unwrap_or_default(), self.requests());
-        let takeover = Takeover {
-            ms: now_ns.saturating_sub(since_ns) / 1_000_000,
-            requests: total.saturating_sub(requests_before),
-            failed: failed.saturating_sub(failed_before),
-        };
-        self.facts(|facts| facts.node.takeover = Some(takeover));
+        let before = lock(&self.requests_at_loss).unwrap_or_default();
+        let now = self.requests();
+        let [requests, failed] = [0, 1].map(|at| now[at].saturating_sub(before[at]));
+        let ms = now_ns.saturating_sub(since_ns) / 1_000_000;
+        self.facts(|facts| facts.node.takeover = Some(Takeover { ms, requests, failed }));
         let other = self.other_node();
-        let Takeover { ms, requests, failed } = takeover;
         let pct = failed as f64 * 100.0 / requests.max(1) as f64;
         let text = format!(
             "this node took over the partitions of node {other}, {ms} ms after its last message - {failed} of {requests} requests failed \

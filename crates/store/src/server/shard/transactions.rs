@@ -77,6 +77,11 @@ pub(super) struct PendingTransaction {
 }
 
 impl PendingTransaction {
+    /// A transaction without a deadline, which no counter counts.
+    fn new(origin: Origin, namespace: u16, digest: Digest, began_ns: u64) -> Self {
+        Self { origin, namespace, began_ns, digest, deadline_ns: u64::MAX, ..Self::default() }
+    }
+
     pub(super) fn waits_for(&self, node: usize) -> bool {
         self.node == Some(node) && (self.is_proxied || self.reply.is_some())
     }
@@ -105,32 +110,15 @@ fn is_too_big(work: &Work, block_bytes: usize) -> bool {
 impl Shard {
     /// Adds a transaction without a deadline, and returns its number.
     pub(super) fn pend(&mut self, origin: Origin, namespace: u16, digest: Digest) -> u32 {
-        let (began_ns, deadline_ns) = (self.now_ns, u64::MAX);
-        self.pending.insert(PendingTransaction {
-            origin,
-            namespace,
-            began_ns,
-            digest,
-            deadline_ns,
-            ..PendingTransaction::default()
-        })
+        self.pending.insert(PendingTransaction::new(origin, namespace, digest, self.now_ns))
     }
 
     /// Begins a transaction, on this core or on the core or node that has the partition.
     pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
         let Request { namespace, transaction, at_master } = request;
         let (namespace, kind, digest) = (namespace as u16, TransactionKind::of(&transaction.work), transaction.digest);
-        let began_ns = self.now_ns;
-        let pending = PendingTransaction {
-            origin,
-            namespace,
-            kind,
-            began_ns,
-            digest,
-            deadline_ns,
-            ..PendingTransaction::default()
-        };
-        let number = self.pending.insert(pending);
+        let pending = PendingTransaction::new(origin, namespace, digest, self.now_ns);
+        let number = self.pending.insert(PendingTransaction { kind, deadline_ns, ..pending });
         let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
         if is_too_big(&transaction.work, settings.write_block_bytes as usize) {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
@@ -165,10 +153,8 @@ impl Shard {
         if target_core == self.core {
             self.execute(number, namespace, transaction, at_master);
         } else {
-            self.mail(
-                target_core,
-                Message::Transaction { from_core: self.core, number, namespace, transaction, at_master },
-            );
+            let from_core = self.core;
+            self.mail(target_core, Message::Transaction { from_core, number, namespace, transaction, at_master });
         }
     }
 
@@ -238,13 +224,10 @@ impl Shard {
                 return self.route(number, namespace, transaction, at_master);
             }
             let refusal = match (&transaction.work, mode_version.mode) {
-                (Work::Write(_) | Work::Delete(_), Mode::Paired | Mode::Ahead) => {
-                    self.receiver(mode_version, &transaction.digest).map(|receiver| replica = receiver).err()
-                }
                 (Work::Compare(_), Mode::Ahead) if !self.compares() => Some(ResultCode::UNAVAILABLE),
-                (Work::Compare(_), Mode::Paired | Mode::Ahead) => {
+                (Work::Write(_) | Work::Delete(_) | Work::Compare(_), Mode::Paired | Mode::Ahead) => {
                     match self.receiver(mode_version, &transaction.digest) {
-                        Ok(None) => Some(ResultCode::UNAVAILABLE),
+                        Ok(None) if !is_write => Some(ResultCode::UNAVAILABLE),
                         receiver => receiver.map(|receiver| replica = receiver).err(),
                     }
                 }

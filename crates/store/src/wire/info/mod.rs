@@ -32,10 +32,7 @@ pub fn put(out: &mut Vec<u8>, body: &[u8], facts: &Facts) {
         DEFAULT.iter().for_each(|name| put_value(out, name.as_bytes(), &answer(name, facts)));
     }
     for name in names.by_ref().take(NAMES_MAX) {
-        let value = match std::str::from_utf8(name) {
-            Ok(name) => answer(name, facts),
-            Err(_) => unknown(),
-        };
+        let value = str::from_utf8(name).map_or_else(|_| unknown(), |name| answer(name, facts));
         put_value(out, name, &value);
     }
     if names.next().is_some() {
@@ -88,10 +85,7 @@ fn answer(name: &str, facts: &Facts) -> String {
         "replicas-all" => bitmaps(facts, |maps| format!("{},{}", maps.len(), maps.join(","))),
         "replicas-master" => bitmaps(facts, |maps| maps[0].clone()),
         "namespaces" => joined(facts.config.namespaces.iter().map(|namespace| namespace.settings.name.clone())),
-        "namespace" => match index_of(argument, facts) {
-            Some(index) => namespace_statistics(facts, index),
-            None => no_namespace(),
-        },
+        "namespace" => index_of(argument, facts).map_or_else(no_namespace, |at| namespace_statistics(facts, at)),
         "statistics" => statistics(facts),
         "latencies" => latencies(parameters, facts),
         "get-config" => get_config(parameters, facts),
