@@ -156,7 +156,7 @@ fn lay_out(
     for (file, FileUse { bytes, .. }) in files.iter().filter(|(_, used)| used.is_read) {
         let bytes = site.file_bytes.unwrap_or(*bytes).next_multiple_of(LAYOUT_BLOCK);
         let (target, offset) = site.place(file);
-        let mut load = layout(&target.parse().map_err(Failure::usage)?, offset, bytes)?.load;
+        let mut load = layout(&target.parse().map_err(Failure::usage)?, offset, bytes)?;
         load.file_size_bytes = site.file_bytes.map(|_| bytes);
         let text = units::bytes(bytes as f64);
         console::note(&format!("writing {text} for later reads"));
@@ -198,7 +198,7 @@ fn perform_run(
         status_sec: None,
         trigger: &trigger,
         force: false,
-        show: &mut |_| Ok(()),
+        show: &|_| Ok(()),
         failure: None,
     };
     let sla = load.thresholds().map_err(Failure::usage)?;

@@ -18,6 +18,7 @@ pub use real_fio::RealFio;
 use real_fio::{LogSummary, logged};
 use report::fio::Totals;
 use report::table::Table;
+use results::steady::median;
 use results::units;
 use serde_json::{Value, json};
 use session::console;
@@ -100,7 +101,7 @@ fn named_directions(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Direc
         let number =
             if is_alone { String::new() } else { format!("~{}", load.threads[load.entries[entry].threads[0]].number) };
         let name = format!("{}{number} {}", job.name, DIRECTIONS[direction]);
-        let jobs = || load.entries[entry].threads.iter().map(|thread| &*load.threads[*thread].job);
+        let jobs = || load.threads_of(entry).map(|thread| &*thread.job);
         let result = DirectionResult {
             name,
             is_paced: job.has_rates(),
@@ -218,15 +219,6 @@ fn agree(values: &[Vec<f64>; 2], absolute_tolerance: f64) -> bool {
     difference <= TOLERANCE * ours.max(theirs)
         || difference <= absolute_tolerance
         || (low[0] <= high[1] && low[1] <= high[0])
-}
-
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => 0.0,
-        count => (sorted[(count - 1) / 2] + sorted[count / 2]) / 2.0,
-    }
 }
 
 /// Compares the rounds `ours` and `theirs`; `fio` is the version of fio. All rounds have results of the same

@@ -5,7 +5,7 @@ use crate::fio::log_of;
 use device::target::Target;
 use load::run::Control;
 use load::workload::Workload;
-use load::workload::fio::options::{Support, find};
+use load::workload::fio::options::{Support, find, has};
 use load::workload::fio::{FioLoad, GivenOption, JobClone};
 use serde_json::Value;
 use session::CompatMode;
@@ -31,43 +31,13 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Options not passed to fio: flashproof opens the files, fio's logs would overwrite flashproof's, and a single run has
 /// nothing to wait for.
-const OPTIONS_NOT_PASSED: &[&str] = &[
-    "name",
-    "filename",
-    "directory",
-    "nrfiles",
-    "filesize",
-    "stonewall",
-    "wait_for",
-    "log_prio",
-    "log_unix_epoch",
-    "write_hist_log",
-    "log_hist_msec",
-    "log_hist_coarseness",
-    "write_iolog",
-    "write_bw_log",
-    "write_lat_log",
-    "write_iops_log",
-    "log_avg_msec",
-    "per_job_logs",
-    "percentile_list",
-    "clat_percentiles",
-    "lat_percentiles",
-];
+const OPTIONS_NOT_PASSED: &str = "name filename directory nrfiles filesize stonewall wait_for log_prio log_unix_epoch \
+    write_hist_log log_hist_msec log_hist_coarseness write_iolog write_bw_log write_lat_log write_iops_log \
+    log_avg_msec per_job_logs percentile_list clat_percentiles lat_percentiles";
 
 /// Options passed on although they have an effect only in fio: they are harmless to files.
-const OPTIONS_PASSED_TOO: &[&str] = &[
-    "iodepth_batch",
-    "iodepth_batch_submit",
-    "iodepth_batch_complete_max",
-    "scramble_buffers",
-    "softrandommap",
-    "registerfiles",
-    "fixedbufs",
-    "sqthread_poll",
-    "nonvectored",
-    "force_async",
-];
+const OPTIONS_PASSED_TOO: &str = "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max scramble_buffers \
+    softrandommap registerfiles fixedbufs sqthread_poll nonvectored force_async";
 
 /// The installed fio.
 #[derive(Debug, Clone)]
@@ -197,8 +167,8 @@ fn descriptors(load: &FioLoad, thread: &JobClone, devices: &Devices) -> Result<S
 fn arguments(thread: &JobClone, filename: &str) -> Vec<String> {
     let job = &thread.job;
     let is_passed = |option: &&GivenOption| match find(&option.name) {
-        Some(Support::Known(_)) => !OPTIONS_NOT_PASSED.contains(&&*option.name),
-        _ => OPTIONS_PASSED_TOO.contains(&&*option.name),
+        Some(Support::Known(_)) => !has(OPTIONS_NOT_PASSED, &option.name),
+        _ => has(OPTIONS_PASSED_TOO, &option.name),
     };
     let argument = |option: &GivenOption| match &option.value {
         Some(value) => format!("--{}={value}", option.name),
@@ -293,26 +263,20 @@ const PREFIX: &str = "log";
 /// Options for the logs that `thread` has, which fio writes into a separate directory.
 fn log_words(thread: &JobClone, dir: &Path) -> Vec<String> {
     let (job, prefix) = (&thread.job, dir.join(PREFIX));
-    let mut options = Vec::new();
-    if job.logs[1].is_some() {
-        options.push(format!("--write_lat_log={}", prefix.display()));
-    }
-    if job.hist_log.is_some() {
-        options.push(format!("--write_hist_log={}", prefix.display()));
-        options.push(format!("--log_hist_msec={}", job.log_hist_msec));
-    }
-    if job.log_avg_msec > 0 {
-        options.push(format!("--log_avg_msec={}", job.log_avg_msec));
-    }
-    options
+    let options = [
+        job.logs[1].is_some().then(|| format!("--write_lat_log={}", prefix.display())),
+        job.hist_log.is_some().then(|| format!("--write_hist_log={}", prefix.display())),
+        job.hist_log.is_some().then(|| format!("--log_hist_msec={}", job.log_hist_msec)),
+        (job.log_avg_msec > 0).then(|| format!("--log_avg_msec={}", job.log_avg_msec)),
+    ];
+    options.into_iter().flatten().collect()
 }
 
 /// Logs of one direction of an entry of `load`: fio's logs in `dir`; without `dir`, flashproof's logs. `None`: the
 /// entry has no logs.
 pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option<&Path>) -> Option<LogSummary> {
-    let threads = load.entries[entry].threads.iter().map(|thread| &load.threads[*thread]);
     let (mut summary, mut sum, mut has_logs) = (LogSummary::default(), 0.0, false);
-    for thread in threads {
+    for thread in load.threads_of(entry) {
         let job = &thread.job;
         let path = |prefix: &str, ending: &str| match dir {
             // fio's job numbers count only the jobs of this run.

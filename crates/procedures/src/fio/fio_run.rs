@@ -15,12 +15,12 @@ use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
 use results::units::{self, Grouped, count, quoted};
 use session::recording::RunObserver;
+use session::runner::now_unix_ms;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 use sys::process::{Usage, usage};
 
 /// A run and its results so far.
@@ -130,7 +130,7 @@ impl FioRun {
             let Some(Size::Bytes(size)) = job.size.filter(|_| job.io_size.is_none() && job.number_ios.is_none()) else {
                 return None;
             };
-            let threads = || entry.threads.iter().map(|thread| &self.load.threads[*thread]);
+            let threads = || self.load.threads_of(number);
             let is_alone = threads().all(|thread| Arc::ptr_eq(&thread.job, job));
             let is_whole = is_alone && threads().all(|thread| thread.is_done() && thread.progress.failure().is_none());
             let names = job.names(0).len() as u64;
@@ -166,8 +166,8 @@ impl FioRun {
     }
 
     /// End of an entry, nanoseconds since counting began: its last completion, or the end of its time if that is later.
-    fn end_ns(&self, entry: &ReportEntry, kinds: &[Option<&report::fio::KindStats>; KINDS]) -> u64 {
-        let timed = entry.threads.iter().map(|thread| &self.load.threads[*thread]).filter(|thread| !thread.is_done());
+    fn end_ns(&self, entry: usize, kinds: &[Option<&KindStats>; KINDS]) -> u64 {
+        let timed = self.load.threads_of(entry).filter(|thread| !thread.is_done());
         let timed_ns = timed.map(|thread| thread.end_ns().min(self.totals.ran_ns)).max();
         kinds.iter().flatten().map(|kind| kind.last_completion_ns).chain(timed_ns).max().unwrap_or(0)
     }
@@ -184,7 +184,7 @@ impl FioRun {
     }
 
     /// Recorded results of an entry by kind.
-    pub fn kinds(&self, entry: usize) -> [Option<&report::fio::KindStats>; KINDS] {
+    pub fn kinds(&self, entry: usize) -> [Option<&KindStats>; KINDS] {
         let mut kinds = [None; KINDS];
         for ((recorded_entry, kind, _), recorded) in self.load.reported().into_iter().zip(&self.totals.kinds) {
             if recorded_entry == entry {
@@ -213,20 +213,23 @@ impl FioRun {
 
     /// Bytes that the disks under the load read and wrote during the run; `None` if no disk is known.
     pub fn disk_bytes(&self) -> Option<[u64; 2]> {
+        let bytes = self.disk_io().map(|(_, io)| [io.read, io.write].map(|of| of.sectors * diskstats::SECTOR_BYTES));
+        bytes.reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
+    }
+
+    /// Disks under the load, each with its I/O during the run.
+    fn disk_io(&self) -> impl Iterator<Item = (&diskstats::Disk, Counters)> {
         let [before, after] = &self.disks;
-        let bytes_of = |disk: &diskstats::Disk| {
+        after.iter().filter_map(move |disk| {
             let start = before.iter().find(|begun| begun.device == disk.device)?;
-            let delta = disk.counters.since(&start.counters)?;
-            Some([delta.read.sectors, delta.write.sectors].map(|sectors| sectors * diskstats::SECTOR_BYTES))
-        };
-        after.iter().filter_map(bytes_of).reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
+            Some((disk, disk.counters.since(&start.counters)?))
+        })
     }
 
     /// Verification counts of an entry; `None` if nothing is compared.
-    fn verified(&self, entry: &ReportEntry) -> Option<VerifyTotals> {
-        let mut sum = entry.job.verifies().then(VerifyTotals::default)?;
-        for thread in &entry.threads {
-            let counts = &self.load.threads[*thread].progress.verify;
+    fn verified(&self, entry: usize) -> Option<VerifyTotals> {
+        let mut sum = self.load.entries[entry].job.verifies().then(VerifyTotals::default)?;
+        for counts in self.load.threads_of(entry).map(|thread| &thread.progress.verify) {
             sum.bytes += counts.checked_bytes.get();
             sum.wrong_blocks += counts.wrong_blocks.get();
             sum.not_read_bytes += counts.due_bytes.get();
@@ -241,13 +244,8 @@ impl FioRun {
         self.load.entries.iter().enumerate().map(move |(number, entry)| {
             let first_thread = &self.load.threads[entry.threads[0]];
             let kinds = self.kinds(number);
-            let mut levels = [0; 7];
-            for thread in &entry.threads {
-                levels
-                    .iter_mut()
-                    .zip(&self.load.threads[*thread].progress.levels)
-                    .for_each(|(sum, level)| *sum += level.get());
-            }
+            let threads = || self.load.threads_of(number);
+            let level_ops = |level: usize| threads().map(|thread| thread.progress.levels[level].get()).sum();
             JobReport {
                 name: entry.job.name.clone(),
                 group: entry.group,
@@ -266,19 +264,18 @@ impl FioRun {
                     .filter(|from_ns| *from_ns < self.totals.ran_ns)
                     .unwrap_or_default()
                     .max(entry.job.start_delay_ns),
-                end_ns: self.end_ns(entry, &kinds),
-                levels,
+                end_ns: self.end_ns(number, &kinds),
+                levels: std::array::from_fn(level_ops),
                 kinds,
-                verified: self.verified(entry),
-                zone_resets: (entry.job.zbd.is_on && entry.job.writes()).then(|| {
-                    entry.threads.iter().map(|thread| self.load.threads[*thread].progress.zone_resets.get()).sum()
-                }),
+                verified: self.verified(number),
+                zone_resets: (entry.job.zbd.is_on && entry.job.writes())
+                    .then(|| threads().map(|thread| thread.progress.zone_resets.get()).sum()),
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
                 ran_ns: self.totals.ran_ns,
                 steady: steady_state(first_thread),
-                priorities: by_priority(entry.threads.iter().map(|thread| &self.load.threads[*thread])),
+                priorities: by_priority(threads()),
                 // Threads serve several jobs: each job gets CPU time in proportion to its operations.
                 cpu: self.cpu.part(ops_of(number), total_ops),
             }
@@ -314,20 +311,19 @@ fn by_priority<'a>(threads: impl Iterator<Item = &'a JobClone>) -> Vec<(usize, u
 
 /// Start of the reported part of an entry, nanoseconds since counting began.
 fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
-    let threads = load.entries[entry].threads.iter().map(|thread| &load.threads[*thread]);
-    let from_ns = threads.map(|thread| thread.progress.counts_from_ns.get().saturating_sub(thread.job.ramp_ns));
+    let from_ns =
+        load.threads_of(entry).map(|thread| thread.progress.counts_from_ns.get().saturating_sub(thread.job.ramp_ns));
     from_ns.max().unwrap_or(0)
 }
 
 /// The report on `runs`.
 pub fn page<'a>(runs: &'a [FioRun], global: &[(String, String)], checks: &[CrossCheckResult]) -> FioReport<'a> {
-    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     FioReport {
         jobs: runs.iter().flat_map(FioRun::jobs).collect(),
         global: global.to_vec(),
         disks: disks_of(runs),
         results: runs.iter().filter_map(|ran| ran.result.clone()).collect(),
-        unix_ms: since_1970.as_millis() as u64,
+        unix_ms: now_unix_ms(),
         pid: std::process::id(),
         cross_check: checks.iter().map(CrossCheckResult::json).collect(),
     }
@@ -340,7 +336,7 @@ pub struct FioRunObserver<'a> {
     pub trigger: &'a Trigger,
     /// True if dumps of wrong blocks may replace existing files.
     pub force: bool,
-    pub show: &'a mut dyn FnMut(&[FioRun]) -> Result<(), String>,
+    pub show: &'a dyn Fn(&[FioRun]) -> Result<(), String>,
     pub failure: Option<String>,
 }
 
@@ -399,11 +395,7 @@ fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
 fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
     let mut disk_totals: Vec<(Disk, u64, u64)> = Vec::new();
     for ran in runs {
-        let [before, after] = &ran.disks;
-        for disk in after {
-            let start = before.iter().find(|begun| begun.device == disk.device);
-            let delta = start.and_then(|begun| disk.counters.since(&begun.counters));
-            let Some(Counters { read, write, busy_ms, queue_ms, .. }) = delta else { continue };
+        for (disk, Counters { read, write, busy_ms, queue_ms, .. }) in ran.disk_io() {
             let index = disk_totals.iter().position(|(of, ..)| of.name == disk.name).unwrap_or_else(|| {
                 disk_totals.push((Disk { name: disk.name.clone(), ..Disk::default() }, 0, 0));
                 disk_totals.len() - 1

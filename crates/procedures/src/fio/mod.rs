@@ -27,14 +27,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Writes the missing files of `layouts`, which are to be read. `request` creates the request for a run of a load into
-/// a directory.
+/// Runs `layouts`, each of which writes a missing file that is to be read. `request` creates the request for a run of a
+/// load into a directory.
 pub fn lay_out<'a>(
-    layouts: Vec<Layout>,
+    layouts: Vec<FioLoad>,
     signal_handler: &SignalHandler,
     request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
 ) -> Result<(), Failure> {
-    for Layout { name, bytes, load } in layouts {
+    for load in layouts {
+        let (name, bytes) = (load.devices[0].clone(), load.file_size_bytes.unwrap_or(0));
         console::notice(&format!("laying out the file {name}: {bytes} bytes"));
         if let Some(why) = write_layout(load, signal_handler, &request)? {
             return Err(Failure::environment(format!("cannot lay out the file {name} - {why}")));
@@ -79,19 +80,11 @@ fn path_state(name: &str) -> PathState {
     }
 }
 
-/// A file that has to be written before it can be read.
-pub struct Layout {
-    pub name: String,
-    pub bytes: u64,
-    /// Load that writes the file.
-    pub load: FioLoad,
-}
-
-/// Settles the file sizes of `load`, and returns the files to write first. `known_sizes` has the files of earlier runs
-/// with their sizes; the files of this run are inserted.
+/// Settles the file sizes of `load`, and returns the loads that write files first. `known_sizes` has the files of
+/// earlier runs with their sizes; the files of this run are inserted.
 ///
 /// Errors: a missing file of unknown size; files and devices in one run.
-pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
+pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, u64>) -> Result<Vec<FioLoad>, Failure> {
     let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
     let (writes, lays_out) = (load.writes(), load.reads() || load.jobs().any(|job| job.overwrite));
     for name in &load.devices.clone() {
@@ -179,7 +172,7 @@ pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
 
 /// The load that writes `bytes` to the file `name`, or to the device `name` from `offset` on. For a device, the caller
 /// clears the load's file size.
-pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Failure> {
+pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Failure> {
     // Largest operation that divides the size.
     let block = 1_u64 << bytes.trailing_zeros().min(20);
     let option =
@@ -196,9 +189,7 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Fail
     let section = Section { name: "layout".into(), options };
     let parsed_load = load_of(&[section], false).ok().flatten();
     let cannot = || Failure::usage(format!("cannot create a file called {}", quoted(name.as_str())));
-    let mut load = parsed_load.ok_or_else(cannot)?;
-    load.file_size_bytes = Some(bytes);
-    Ok(Layout { name: name.to_string(), bytes, load })
+    Ok(FioLoad { file_size_bytes: Some(bytes), ..parsed_load.ok_or_else(cannot)? })
 }
 
 /// The load of jobs that depend on no file, variable or machine; `None` without a job.
@@ -233,19 +224,15 @@ fn write(description: &str, name: &str, bytes: &[u8], replace_target: ReplaceTar
 
 /// Writes blocks that failed verification to files, for jobs with verify_dump.
 pub fn write_dumps(load: &FioLoad, force: bool) {
+    let replace_target = if force { ReplaceTarget::Own } else { ReplaceTarget::NewFile };
     for thread in &load.threads {
         for damage in thread.progress.verify.take_dumps() {
             let names = thread.job.names(thread.clone);
             let file = names.get(damage.file).and_then(|name| Path::new(name).file_name()?.to_str()).unwrap_or("block");
-            let replace_target = if force { ReplaceTarget::Own } else { ReplaceTarget::NewFile };
-            write(
-                "the received block",
-                &format!("{file}.{}.received", damage.offset),
-                &damage.received,
-                replace_target,
-            );
-            if let Some(expected) = &damage.expected {
-                write("the expected block", &format!("{file}.{}.expected", damage.offset), expected, replace_target);
+            for (version, block) in [("received", Some(&damage.received)), ("expected", damage.expected.as_ref())] {
+                let Some(block) = block else { continue };
+                let name = format!("{file}.{}.{version}", damage.offset);
+                write(&format!("the {version} block"), &name, block, replace_target);
             }
         }
     }
@@ -256,17 +243,11 @@ pub fn write_dumps(load: &FioLoad, force: bool) {
 pub fn save_states(load: &FioLoad, is_all: bool) {
     for thread in &load.threads {
         let JobClone { job, number, .. } = thread;
-        let is_wanted = match job.verify.saves_state {
-            _ if is_all => true,
-            Some(saves) => saves,
-            None => !thread.is_done(),
-        };
+        let is_wanted = is_all || job.verify.saves_state.unwrap_or_else(|| !thread.is_done());
         let Some(state) = thread.progress.verify.state().filter(|_| is_wanted) else { continue };
         let name = VerifyState::file_name(&job.name, *number);
-        let replace_target = match VerifyState::load(Path::new(&name)) {
-            Ok(_) => ReplaceTarget::Own,
-            Err(_) => ReplaceTarget::NewFile,
-        };
+        let is_replaced = VerifyState::load(Path::new(&name)).is_ok();
+        let replace_target = if is_replaced { ReplaceTarget::Own } else { ReplaceTarget::NewFile };
         let files = job.names(thread.clone).len() as u32;
         write("state of the verification", &name, &state.encode(&job.name, *number, files), replace_target);
     }

@@ -95,13 +95,14 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     let mut known_sizes = HashMap::new();
     let layouts: Vec<_> =
         loads.iter_mut().map(|load| resolve_file_sizes(load, &mut known_sizes)).collect::<Result<_, _>>()?;
-    check_outputs(&program, &loads)?;
+    // Check that the report and the logs can be written.
+    program.output.as_deref().map_or(Ok(()), |path| write_output(&program, path, None))?;
+    loads.iter().try_for_each(|load| check_logs(load, program.force))?;
     let run_dir = RunDirectory::of("fio", program.out.as_deref(), compat_mode)?;
     let signal_handler = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
     let global = sections.iter().filter(|section| section.is_global()).flat_map(|section| {
         section.options.iter().map(|given| (given.name.clone(), given.value.clone().unwrap_or_else(|| "1".into())))
     });
-    let global: Vec<_> = global.collect();
     if program.formats.contains(&Format::Normal) {
         let threads = loads.iter().map(|load| load.threads.len()).sum();
         write_report(&program, &header_text(&lines, threads))?;
@@ -109,6 +110,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     let session = FioCommand {
         compat_mode,
         program: &program,
+        global: global.collect(),
         run_dir: &run_dir,
         signal_handler: &signal_handler,
         text: &text,
@@ -125,20 +127,16 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
             continue;
         }
         runs.push(FioRun::new(load));
-        let mut show = |runs: &[FioRun]| {
-            let text = report(&program, runs, &global, &[]);
-            write_report(&program, &text).map_err(|failure| failure.message)
-        };
         let outcome = match &fio {
-            None => session.run(&session.dir(number), None, &mut runs, &mut show)?,
-            Some(fio) => session.cross_check(fio, number, &mut runs, &mut show, &mut checks)?,
+            None => session.run(&session.dir(number), None, &mut runs)?,
+            Some(fio) => session.cross_check(fio, number, &mut runs, &mut checks)?,
         };
         worst = worst.max(outcome);
         if signal_handler.signal_received().is_some() || runs.last().is_some_and(|ran| ran.load.ends_all_runs()) {
             break;
         }
     }
-    write_report(&program, &report(&program, &runs, &global, &checks))?;
+    session.show(&runs, &checks)?;
     if compat_mode == CompatMode::Native {
         console::note(&format!("{run_dir}"));
     }
@@ -241,19 +239,14 @@ fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
     for load in loads {
         for thread in load.threads.iter().filter(|thread| thread.clone == 0) {
             let job = &thread.job;
-            let size = |direction: usize| {
-                let sizes = &job.sizes[direction];
-                format!("{}B-{}B", sizes.min_bytes(), sizes.max_bytes())
-            };
-            let rw = job.rw();
+            let [reads, writes, trims] =
+                job.sizes.each_ref().map(|sizes| format!("{}B-{}B", sizes.min_bytes(), sizes.max_bytes()));
+            let engine = if load.is_simulated() { "io_uring" } else { engine_of(job) };
             lines.push(format!(
-                "{}: (g={}): rw={rw}, bs=(R) {}, (W) {}, (T) {}, ioengine={}, iodepth={}",
+                "{}: (g={}): rw={}, bs=(R) {reads}, (W) {writes}, (T) {trims}, ioengine={engine}, iodepth={}",
                 units::in_one_line(&job.name),
                 load.entries[thread.entry].group,
-                size(0),
-                size(1),
-                size(2),
-                if load.is_simulated() { "io_uring" } else { engine_of(job) },
+                job.rw(),
                 job.in_flight_max()
             ));
             if job.numjobs > 1 {
@@ -303,35 +296,11 @@ fn describe(loads: &[FioLoad]) -> String {
     text
 }
 
-/// Checks that the report and the logs can be written.
-fn check_outputs(program: &ProgramOptions, loads: &[FioLoad]) -> Result<(), Failure> {
-    program.output.as_deref().map_or(Ok(()), |path| write_output(program, path, None))?;
-    loads.iter().try_for_each(|load| check_logs(load, program.force))
-}
-
 /// Replaces an earlier report of flashproof or fio; replaces other files only with `--force`.
 fn write_output(program: &ProgramOptions, path: &Path, text: Option<&str>) -> Result<(), Failure> {
     const MARKS: [&str; 4] = [": (g=", ": (groupid=", "\"fio version\"", "3;fio-"];
     let replaces = program.force || is_ours(path, |text| MARKS.iter().any(|mark| text.contains(mark)));
     write_file("report", path, text, replaces)
-}
-
-fn report(
-    program: &ProgramOptions,
-    runs: &[FioRun],
-    global: &[(String, String)],
-    checks: &[CrossCheckResult],
-) -> String {
-    let page = page(runs, global, checks);
-    let form = |format: &Format| match format {
-        Format::Normal => {
-            normal(&page) + &checks.iter().map(|checked| format!("\n{}", checked.text())).collect::<String>()
-        }
-        Format::Json => json(&page, false),
-        Format::JsonPlus => json(&page, true),
-        Format::Terse => terse(&page),
-    };
-    program.formats.iter().map(form).collect()
 }
 
 /// Writes the report to standard output, or to its file, which then holds only the latest report.
@@ -342,13 +311,12 @@ fn write_report(program: &ProgramOptions, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Shows the results so far.
-type Show<'a> = dyn FnMut(&[FioRun]) -> Result<(), String> + 'a;
-
 /// Data common to all runs of a command.
 struct FioCommand<'a> {
     compat_mode: CompatMode,
     program: &'a ProgramOptions,
+    /// Options of the global sections.
+    global: Vec<(String, String)>,
     run_dir: &'a RunDirectory,
     signal_handler: &'a SignalHandler,
     text: &'a str,
@@ -363,6 +331,20 @@ impl FioCommand<'_> {
         } else {
             self.run_dir.dir().to_owned()
         }
+    }
+
+    /// Shows the report on `runs`.
+    fn show(&self, runs: &[FioRun], checks: &[CrossCheckResult]) -> Result<(), Failure> {
+        let page = page(runs, &self.global, checks);
+        let form = |format: &Format| match format {
+            Format::Normal => {
+                normal(&page) + &checks.iter().map(|checked| format!("\n{}", checked.text())).collect::<String>()
+            }
+            Format::Json => json(&page, false),
+            Format::JsonPlus => json(&page, true),
+            Format::Terse => terse(&page),
+        };
+        write_report(self.program, &self.program.formats.iter().map(form).collect::<String>())
     }
 
     fn consents(&self) -> Consents<'_> {
@@ -391,7 +373,6 @@ impl FioCommand<'_> {
         fio: &RealFio,
         number: usize,
         runs: &mut Vec<FioRun>,
-        show: &mut Show<'_>,
         checks: &mut Vec<CrossCheckResult>,
     ) -> Result<Outcome, Failure> {
         let Some(first) = runs.pop() else { return Ok(Outcome::Measured) };
@@ -404,7 +385,7 @@ impl FioCommand<'_> {
             load.forget_zones();
             runs.push(FioRun::new(load.clone()));
             let dir = self.dir(number).join(format!("round-{round}"));
-            worst = worst.max(self.run(&dir, Some(&opened), runs, show)?);
+            worst = worst.max(self.run(&dir, Some(&opened), runs)?);
             let directions = runs.last().map(|ran| cross_check::ours(&ran.load, &ran.totals, ran.cpu_ns()));
             Ok(directions.filter(|_| self.signal_handler.signal_received().is_none()))
         })?;
@@ -416,28 +397,21 @@ impl FioCommand<'_> {
     }
 
     /// Performs the last of `runs`, recorded in `dir`, on the devices of `opened` if they are open already.
-    fn run(
-        &self,
-        dir: &Path,
-        opened: Option<&Opened>,
-        runs: &mut Vec<FioRun>,
-        show: &mut Show<'_>,
-    ) -> Result<Outcome, Failure> {
+    fn run(&self, dir: &Path, opened: Option<&Opened>, runs: &mut Vec<FioRun>) -> Result<Outcome, Failure> {
         let Some(fio_run) = runs.last_mut() else { return Ok(Outcome::Measured) };
         fio_run.logs = Logs::create(&fio_run.load, self.program.force)?;
         let quiet = self.program.quiet || self.compat_mode == CompatMode::Fio;
         let request = self.request(fio_run.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
         let request = RunRequest { opened, ..request };
-        let status_sec = self.program.status_sec;
         let verdict = match run_request(
             request,
             self.signal_handler,
             &mut FioRunObserver {
                 runs: &mut *runs,
-                status_sec,
+                status_sec: self.program.status_sec,
                 trigger: &self.program.trigger,
                 force: self.program.force,
-                show,
+                show: &|runs| self.show(runs, &[]).map_err(|failure| failure.message),
                 failure: None,
             },
         )? {

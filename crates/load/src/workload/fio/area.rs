@@ -120,12 +120,10 @@ fn wrapped_offset(last_end: u64, skip: i64, len: u64) -> u64 {
     next.or(again).unwrap_or(0)
 }
 
-/// The area of the device `shape` for a clone's lane of `directions`. `sharers`: number of devices or files that share
-/// the job's `size`. `start_override` overrides the job's `offset`.
+/// The area of the device `shape` for a clone's lane of `directions`. `start_override` overrides the job's `offset`.
 pub(super) fn new_area(
     thread: &JobClone,
     directions: &[usize],
-    sharers: u64,
     start_override: Option<u64>,
     shape: &DeviceShape,
     buffers: u16,
@@ -146,12 +144,9 @@ pub(super) fn new_area(
     let room = device_bytes.checked_sub(start).filter(|room| *room >= unit).ok_or_else(|| {
         cannot(format!("offset {start} leaves no room for an operation of {unit} bytes: the device or file has {device_bytes} bytes - lower offset, offset_increment, numjobs or bs"))
     })?;
-    let job_bytes = match job.size {
-        None => room,
-        // Percent of the whole device or file, limited by the room after the offset.
-        Some(percent @ Size::Percent(_)) => percent.bytes_of(device_bytes).min(room),
-        Some(Size::Bytes(bytes)) => bytes / sharers,
-    };
+    // Percent of the whole device or file, limited by the room after the offset.
+    let percent_bytes = || job.size.map_or(room, |percent| percent.bytes_of(device_bytes).min(room));
+    let job_bytes = thread.part_bytes().unwrap_or_else(percent_bytes);
     // As in fio, a job ends at the end of the device, even if `size` is larger. Only a random job without a map moves
     // `size` bytes in any case, because its offsets may repeat.
     let is_drawn = job.random && !job.has_map();

@@ -129,7 +129,7 @@ impl Iolog {
         for (at, line) in lines {
             let invalid_line = || (at, format!("{} is not a line of a fio log", quoted(line)));
             let scaled_ns = |time: u64, unit_ns: u128| {
-                let ns = u128::from(time) * unit_ns * 100 / u128::from(options.time_scale.max(1));
+                let ns = u128::from(time) * unit_ns * 100 / u128::from(options.time_scale);
                 u64::try_from(ns).map_err(|_| invalid_line())
             };
             words.clear();
@@ -161,18 +161,15 @@ impl Iolog {
                 files.push(name.to_owned());
                 files.len() - 1
             });
-            let align = options.align.max(1);
-            let offset_on_device = offset / options.scale.max(1) / align * align;
+            let offset_on_device = offset / options.scale / options.align * options.align;
             let mut operation = LoggedOp { kind, file: file as u16, offset: offset_on_device, len };
             if kind_number(operation.kind) == FLUSHES {
                 (operation.offset, operation.len) = (0, 0);
             } else if len == 0 || u64::from(len) > BLOCK_MAX || offset.checked_add(len.into()).is_none() {
-                return Err((
-                    at,
-                    format!(
-                        "the length of the operation at offset {offset} is {len} bytes, but must be 1 to {BLOCK_MAX}"
-                    ),
-                ));
+                let why = format!(
+                    "the length of the operation at offset {offset} is {len} bytes, but must be 1 to {BLOCK_MAX}"
+                );
+                return Err((at, why));
             }
             if operations.len() >= OPERATIONS_MAX {
                 return Err((at, format!("the log has more than {OPERATIONS_MAX} operations - split it")));
@@ -182,10 +179,8 @@ impl Iolog {
                 at_ns.push(now_ns);
             }
             if files.len() > FILES_MAX {
-                return Err((
-                    at,
-                    format!("the log has more than {FILES_MAX} files - split it, or give replay_redirect"),
-                ));
+                let why = format!("the log has more than {FILES_MAX} files - split it, or give replay_redirect");
+                return Err((at, why));
             }
         }
         let is_open = has_times && !options.no_stall;

@@ -49,7 +49,7 @@ impl LaneBuilder<'_> {
         for directions in &lanes {
             let of_lane = shapes.iter().zip(&write_buffers).map(|(shape, buffers)| {
                 let start_override = self.appended.get(&shape.name).copied();
-                new_area(thread, directions, names.len() as u64, start_override, shape, *buffers, &mut random)
+                new_area(thread, directions, start_override, shape, *buffers, &mut random)
             });
             areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
         }

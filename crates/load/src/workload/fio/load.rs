@@ -238,6 +238,11 @@ impl FioLoad {
         self.threads.iter().filter(move |thread| thread.names().contains(&device))
     }
 
+    /// The clones of the report entry with the index `entry`.
+    pub fn threads_of(&self, entry: usize) -> impl Iterator<Item = &JobClone> {
+        self.entries[entry].threads.iter().map(move |thread| &self.threads[*thread])
+    }
+
     /// True if a job appends to `device`.
     pub fn appends_to(&self, device: &DeviceName) -> bool {
         self.clones_on(device).any(|thread| thread.job.appends)
@@ -271,12 +276,10 @@ impl FioLoad {
     }
 
     fn recorded_streams(&self) -> Vec<RecordedStream> {
-        let of_entry = |entry: &ReportEntry| {
-            let threads = entry.threads.clone();
+        let all = self.entries.iter().flat_map(|entry| {
             (0..KINDS)
-                .flat_map(move |kind| threads.clone().into_iter().map(move |thread| RecordedStream { thread, kind }))
-        };
-        let all = self.entries.iter().flat_map(of_entry);
+                .flat_map(move |kind| entry.threads.iter().map(move |thread| RecordedStream { thread: *thread, kind }))
+        });
         all.filter(|recorded| self.threads[recorded.thread].job.has_kind(recorded.kind)).collect()
     }
 

@@ -302,7 +302,7 @@ const PROGRAM_ALONE: &str = "minimal append-terse parse-only readonly warnings-f
     force shared no-trace cross-check dry-run quiet";
 
 /// True if a list of names, separated by spaces, has `name`.
-pub(super) fn has(names: &str, name: &str) -> bool {
+pub fn has(names: &str, name: &str) -> bool {
     names.split(' ').any(|known| known == name)
 }
 

@@ -62,7 +62,7 @@ pub(super) struct ZoneTable {
     state: Mutex<ZoneTableState>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct ZoneTableState {
     zones: Vec<Zone>,
     /// Zones that are written to, each with the clone that opened it.
@@ -199,14 +199,7 @@ impl ZoneTable {
             }
             most => most as usize,
         };
-        let state = Mutex::new(ZoneTableState {
-            zones,
-            open_zones: Vec::new(),
-            active_zones,
-            reset_range: 0..0,
-            written_bytes: 0,
-            writes_left: 0,
-        });
+        let state = Mutex::new(ZoneTableState { zones, active_zones, ..ZoneTableState::default() });
         Ok(Self { report, zone_bytes, max_open_zones: job.zbd.open_max, open_max, active_max, state })
     }
 }

@@ -44,7 +44,6 @@ pub(super) struct Header {
     pub(super) seed: u64,
     pub(super) offset: u64,
     pub(super) sec: u32,
-    pub(super) nsec: u32,
     pub(super) job: u16,
     /// Number of the write in its job; the header of fio 3.33 has only its lower 16 bits.
     pub(super) write: u64,
@@ -78,7 +77,8 @@ impl Header {
         header[8..16].copy_from_slice(&self.seed.to_le_bytes());
         header[16..24].copy_from_slice(&self.offset.to_le_bytes());
         header[24..28].copy_from_slice(&self.sec.to_le_bytes());
-        header[28..32].copy_from_slice(&self.nsec.to_le_bytes());
+        // No nanoseconds.
+        header[28..32].fill(0);
         header[32..34].copy_from_slice(&self.job.to_le_bytes());
         header[34..36].copy_from_slice(&(self.write as u16).to_le_bytes());
         let sum = crc32c(&header[..36]);
@@ -108,7 +108,6 @@ impl Header {
             seed: u64_at(8),
             offset: u64_at(16),
             sec: u32_at(24),
-            nsec: u32_at(28),
             job: u16_at(if is_later { 40 } else { 32 }),
             write: if is_later { u64_at(32) } else { u16_at(34).into() },
             is_later,
@@ -171,23 +170,17 @@ impl State {
     pub fn encode(&self, name: &str, number: usize, files: u32) -> Vec<u8> {
         let completed = if let LastWrites::Done(done) = &self.last_writes { done.as_slice() } else { &[] };
         let room = self.depth as usize * files as usize;
-        let mut body = Vec::new();
-        let mut put = |value: u64| body.extend_from_slice(&value.to_le_bytes());
-        put(completed.len().min(room) as u64);
-        put(u64::from(self.depth) | u64::from(files) << 32);
-        put(self.writes);
-        put(number.saturating_sub(1) as u64);
+        let depth_and_files = u64::from(self.depth) | u64::from(files) << 32;
+        let head = [completed.len().min(room) as u64, depth_and_files, self.writes, number.saturating_sub(1) as u64];
+        let mut body: Vec<u8> = head.into_iter().flat_map(u64::to_le_bytes).collect();
         body.resize(body.len() + GENERATOR_BYTES, 0);
         let name = &name.as_bytes()[..name.len().min(NAME_BYTES - 1)];
         body.extend_from_slice(name);
         body.resize(body.len() + NAME_BYTES - name.len(), 0);
         let slots = completed.iter().copied().chain(std::iter::repeat((0, 0))).take(room);
-        slots.for_each(|(file, offset)| {
-            body.extend_from_slice(&file.to_le_bytes());
-            body.extend_from_slice(&offset.to_le_bytes());
-        });
+        body.extend(slots.flat_map(|(file, offset)| [file, offset]).flat_map(u64::to_le_bytes));
         let header = [STATE_VERSION, body.len() as u64, crc32c(&body).into()];
-        header.iter().flat_map(|value| value.to_le_bytes()).chain(body.iter().copied()).collect()
+        header.into_iter().flat_map(u64::to_le_bytes).chain(body.iter().copied()).collect()
     }
 
     /// Reads the file at `path`.
