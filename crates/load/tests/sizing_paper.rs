@@ -19,7 +19,7 @@ fn iostat(config: &ActConfig) -> [f64; 4] {
     let StorageDerived { large_block_read_rate, large_block_write_rate, .. } = derived;
     let (reads, writes) = (large_block_read_rate.per_sec_f64(), large_block_write_rate.per_sec_f64());
     let records = derived.read_rate.per_sec_f64();
-    let (bytes, of) = derived.read_sizes.unwrap().mean_bytes();
+    let (bytes, of) = config.read_sizes().unwrap().mean_bytes();
     let record_bytes = bytes as f64 / of as f64;
     let block_kib = f64::from(derived.large_block_bytes) / 1024.0;
     [records + reads, writes, records * record_bytes / 1024.0 + reads * block_kib, writes * block_kib]

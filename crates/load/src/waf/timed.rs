@@ -15,7 +15,6 @@ use crate::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, Workload};
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec, FtlModel, SimEngine};
 use results::cell::{Cell, Interval, StreamInfo};
-use results::counts::Backlog;
 use results::telemetry::Column;
 use results::written::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,8 +32,8 @@ const NS_PER_SEC: f64 = 1e9;
 /// Result of a run on virtual time.
 #[derive(Debug)]
 pub struct TimedResult {
-    /// Each stream of each tenant, named like `TENANT/reads`, with its results and its backlog at the end.
-    pub streams: Vec<(StreamInfo, Cell, Backlog)>,
+    /// Each stream of each tenant, named like `TENANT/reads`, with its results.
+    pub streams: Vec<(StreamInfo, Cell)>,
     /// Counters of the drives.
     pub bytes: Bytes,
     /// Bytes written by hosts, in fills of all drives.
@@ -96,16 +95,17 @@ pub fn timed(
         slice_ns: duration_ns,
         control: control.clone(),
     };
-    let (mut merged, models) = (Merged::default(), Mutex::new(models));
+    let (mut whole, models) = (WholeRun(Interval::new(&config.layout)), Mutex::new(models));
     // There is one issuing thread.
     let engine = |_: usize, _: &_| {
         Ok(SimEngine::new(std::mem::take(&mut *models.lock().unwrap_or_else(PoisonError::into_inner))))
     };
-    run(&config, plan.shards, engine, &mut merged).map_err(|why| cannot(&why))?;
+    run(&config, plan.shards, engine, &mut whole).map_err(|why| cannot(&why))?;
+    let Interval { cells, counters, end_ns, .. } = whole.0;
 
     let columns = names.iter().filter_map(DeviceName::drive).flat_map(Drive::columns);
     let mut bytes = Bytes::default();
-    for (column, count) in columns.zip(&merged.counters) {
+    for (column, count) in columns.zip(&counters) {
         match column {
             Column::SimHbmw => bytes.host += count,
             Column::SimMbmw => bytes.media += count,
@@ -115,39 +115,24 @@ pub fn timed(
     }
     let of_stream = |(number, stream): (usize, &StreamInfo)| {
         // A tenant is on one drive, so only one of its cells has counts.
-        let cells = number * shapes.len()..(number + 1) * shapes.len();
-        let cell = cells.max_by_key(|cell| merged.cells[*cell].counts.counted_ops())?;
-        Some((stream.clone(), merged.cells[cell].clone(), merged.end_backlogs[cell]))
+        let own_cells = &cells[number * shapes.len()..(number + 1) * shapes.len()];
+        let cell = own_cells.iter().max_by_key(|cell| cell.counts.counted_ops())?;
+        Some((stream.clone(), cell.clone()))
     };
     let streams = config.layout.streams.iter().enumerate().filter_map(of_stream).collect();
-    let (fills, seconds) = (bytes.host as f64 / drive_bytes as f64, merged.end_ns.min(duration_ns) as f64 / NS_PER_SEC);
+    let (fills, seconds) = (bytes.host as f64 / drive_bytes as f64, end_ns.min(duration_ns) as f64 / NS_PER_SEC);
     Ok(TimedResult { streams, bytes, fills, seconds, end_cause: control.cause() })
 }
 
 /// Random sequence of the drives, distinct from the sequences of all tenants.
 const DRIVES_PART: u64 = 1 << 32;
 
-/// All intervals merged.
-#[derive(Default)]
-struct Merged {
-    cells: Vec<Cell>,
-    /// Backlog at the end.
-    end_backlogs: Vec<Backlog>,
-    counters: Vec<u64>,
-    end_ns: u64,
-}
+/// The only interval of the run.
+struct WholeRun(Interval);
 
-impl Sink for Merged {
+impl Sink for WholeRun {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
-        match self.cells.is_empty() {
-            true => {
-                self.end_backlogs = interval.cells.iter().map(|cell| cell.counts.backlog).collect();
-                self.cells = interval.cells.clone();
-            }
-            false => self.cells.iter_mut().zip(&interval.cells).for_each(|(all, cell)| all.merge(cell)),
-        }
-        self.counters.clone_from(&interval.counters);
-        self.end_ns = interval.end_ns;
+        self.0.clone_from(interval);
         Ok(())
     }
 }

@@ -122,7 +122,7 @@ pub struct Load<W> {
 }
 
 /// Run parameters of a workload. Workloads of one run agree in all but the devices and the seed.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunSpec {
     /// Devices, or files if `file_size_bytes` is set. At least one, all different, either all or none simulated.
     pub device_names: Vec<DeviceName>,
@@ -169,18 +169,7 @@ impl RunSpec {
     /// A run on the devices `device_names` (not files), with a report every second, no bound on lag, and defaults for
     /// everything else.
     pub fn new(device_names: Vec<DeviceName>, duration_sec: u64) -> Self {
-        Self {
-            device_names,
-            file_size_bytes: None,
-            duration_sec,
-            report_interval_sec: 1,
-            max_lag_sec: 0,
-            odsync: false,
-            engine: Engine::Auto,
-            pacing: Pacing::Sleep,
-            keeps_instants: false,
-            seed: None,
-        }
+        Self { device_names, duration_sec, report_interval_sec: 1, ..Self::default() }
     }
 
     /// True if the devices are simulated drives on virtual time.

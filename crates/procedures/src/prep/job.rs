@@ -17,8 +17,8 @@ use session::console;
 use session::devices::Devices;
 use session::engine::{Engine, EngineFacts};
 use std::cell::Cell;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use sys::salt::PlacedSalt;
 
@@ -243,13 +243,13 @@ impl Job {
             return Ok(SampleResult::No);
         }
         let content = self.content(Some(self.prepared.fills).filter(|fills| *fills > 0));
-        let compared = self.compare(self.extent().1, self.samples, content, None)?;
-        self.compare_remainder(&target, content, &compared)?;
-        let (spots, bytes, mismatches) = (compared.spots(), compared.bytes(), compared.mismatches());
+        let mut compared = self.compare(self.extent().1, self.samples, content, None)?;
+        self.compare_remainder(&target, content, &mut compared)?;
+        let Compared { spots, bytes, mismatches, first_mismatch } = compared;
         let sample = VerifiedSample { spots, bytes, mismatches, unix_s: unix_s() };
         let is_same = self.ledger.keep_sample(&self.prepared, &sample);
         self.prepared.sample = Some(sample.clone());
-        match compared.first_mismatch() {
+        match first_mismatch {
             None => Ok(SampleResult::Equal(sample)),
             Some(_) if !is_same => Err(PrepError::Environment(format!(
                 "cannot verify {} - another run began to write to it while it was read back - wait for the end of that \
@@ -287,9 +287,9 @@ impl Job {
             (order, writes)
         });
         let content = self.content(self.prepared.fill_of(pass));
-        let compared = self.compare(place_end, BEGUN_SPOTS, content, written_order)?;
-        let (spots, mismatches) = (compared.spots(), compared.mismatches());
-        match compared.first_mismatch() {
+        let Compared { spots, mismatches, first_mismatch, .. } =
+            self.compare(place_end, BEGUN_SPOTS, content, written_order)?;
+        match first_mismatch {
             None => Ok(()),
             Some(first) => Err(PrepError::Environment(format!(
                 "cannot resume {} - by its record all bytes before {end} are written, but {mismatches} of {spots} \
@@ -309,8 +309,8 @@ impl Job {
         spots: u64,
         content: Content,
         order: Option<(Arc<Order>, u64)>,
-    ) -> Result<Arc<Compared>, PrepError> {
-        let compared = Arc::new(Compared::default());
+    ) -> Result<Compared, PrepError> {
+        let compared = Arc::new(Mutex::new(Compared::default()));
         let seed = unix_s() ^ u64::from(std::process::id()) << 32;
         let device = self.name.clone();
         let read_back = ReadBack { device, end, order, spots, seed, content, compared: compared.clone() };
@@ -318,10 +318,11 @@ impl Job {
         if end > 0 {
             self.run(&read_back, None)?;
         }
+        let compared = *compared.lock().unwrap_or_else(PoisonError::into_inner);
         Ok(compared)
     }
 
-    fn compare_remainder(&self, target: &Target, content: Content, compared: &Compared) -> Result<(), PrepError> {
+    fn compare_remainder(&self, target: &Target, content: Content, compared: &mut Compared) -> Result<(), PrepError> {
         let (used_bytes, direct_bytes) = self.extent();
         if direct_bytes == used_bytes {
             return Ok(());

@@ -92,7 +92,10 @@ pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arrang
 /// Latencies of clients, and the amplification in the same period.
 fn with_time(result: waf::TimedResult) -> Timed {
     Timed {
-        latencies: latencies(result.streams.iter().map(|(stream, cell, end)| (stream, cell, *end)), result.seconds),
+        latencies: latencies(
+            result.streams.iter().map(|(stream, cell)| (stream, cell, cell.counts.backlog)),
+            result.seconds,
+        ),
         seconds: result.seconds,
         drive_fills: result.fills,
         device_waf: result.bytes.waf(),

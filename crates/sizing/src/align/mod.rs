@@ -24,7 +24,6 @@
 use crate::drive_io::DriveIo;
 use load::workload::act::dialect::line_of;
 use load::workload::act::options::{OptionKind, Test};
-use load::workload::act::rates::StorageDerived;
 use load::workload::act::sizes::HistogramSizes;
 use load::workload::act::table::find;
 use load::workload::act::{ActConfig, Arrival, Problem, SizeWithinBucket, derive_storage};
@@ -139,7 +138,6 @@ impl RequestedLoad {
     pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<Problem>> {
         let derived = derive_storage(config)?;
         let record_bytes = [derived.record_stored_bytes_min, derived.record_stored_bytes_max];
-        let StorageDerived { read_sizes, write_sizes, large_block_bytes, .. } = derived;
         let record_ops = |rate: f64, sizes: Option<HistogramSizes>, step_bytes: u32| {
             if rate <= 0.0 {
                 return Ops::default();
@@ -154,10 +152,10 @@ impl RequestedLoad {
         };
         let write_step_bytes = min_io_bytes.max(config.commit_min_bytes);
         Ok(Self {
-            reads: record_ops(derived.read_rate.per_sec_f64(), read_sizes, min_io_bytes),
-            large_block_reads: Ops::blocks(derived.large_block_read_rate.per_sec_f64(), large_block_bytes),
-            commits: record_ops(derived.commit_write_rate.per_sec_f64(), write_sizes, write_step_bytes),
-            large_block_writes: Ops::blocks(derived.large_block_write_rate.per_sec_f64(), large_block_bytes),
+            reads: record_ops(derived.read_rate.per_sec_f64(), config.read_sizes(), min_io_bytes),
+            large_block_reads: Ops::blocks(derived.large_block_read_rate.per_sec_f64(), derived.large_block_bytes),
+            commits: record_ops(derived.commit_write_rate.per_sec_f64(), config.write_sizes(), write_step_bytes),
+            large_block_writes: Ops::blocks(derived.large_block_write_rate.per_sec_f64(), derived.large_block_bytes),
             poisson: config.arrival == Arrival::Poisson,
         })
     }

@@ -4,7 +4,7 @@
 //! "load config too small" comes from an integer division that flashproof does not do.
 
 use super::config::ActConfig;
-use super::dialect::Quoted;
+use super::dialect::quoted_start;
 use super::options::{OptionSpec, Test};
 use super::problem::Problem;
 use super::sizes::HistogramSizes;
@@ -19,7 +19,7 @@ pub fn check(config: &ActConfig) -> Vec<Problem> {
     let value_problems = options_of(config.test).filter_map(|spec| {
         let (_, setting) = config.setting(spec.name)?;
         if spec.is_translated() {
-            return setting.text().map(|_| Problem::OldKey(Quoted::new(spec.name)));
+            return setting.text().map(|_| Problem::OldKey(quoted_start(spec.name)));
         }
         Some(spec.problem(setting.check(spec).err()?))
     });
@@ -64,9 +64,9 @@ impl Conflicts<'_> {
     fn check_simulated(&mut self) {
         let names = &self.config.device_names;
         let (simulated, real): (Vec<_>, Vec<_>) = names.iter().partition(|name| name.drive().is_some());
-        let Some(simulated) = simulated.first().map(|name| Quoted::new(name.as_str())) else { return };
+        let Some(simulated) = simulated.first().map(|name| quoted_start(name.as_str())) else { return };
         if let Some(real) = real.first() {
-            let real = Quoted::new(real.as_str());
+            let real = quoted_start(real.as_str());
             let what = format!(
                 "device-names: {simulated} is simulated on virtual time, but {real} is not, and a test has only one clock - \
                  test them one after the other"
@@ -187,28 +187,23 @@ impl Conflicts<'_> {
             );
             self.add(&["direct-frees", "total-lbw-per-sec"], what);
         }
+        self.check_sizes(READ_HISTOGRAM, "read-size-offset", config.read_sizes(), true, large_block_bytes);
         // For writes that are packed into large blocks, only the mean size matters.
-        let issued_writes = config.write_sizes().filter(|_| config.commit_to_device);
-        self.check_sizes(
-            READ_HISTOGRAM,
-            "read-size-offset",
-            config.read_sizes(),
-            config.read_sizes(),
-            large_block_bytes,
-        );
-        self.check_sizes(WRITE_HISTOGRAM, "write-size-offset", config.write_sizes(), issued_writes, large_block_bytes);
+        let is_issued = config.commit_to_device;
+        self.check_sizes(WRITE_HISTOGRAM, "write-size-offset", config.write_sizes(), is_issued, large_block_bytes);
     }
 
-    /// Checks that the sizes of a histogram fit a large block: each separate read or write is one record.
+    /// Checks that the sizes of a histogram fit a large block. `is_issued`: each read or write is one record.
     fn check_sizes(
         &mut self,
         key: &'static str,
         offset_key: &'static str,
         sizes: Option<HistogramSizes>,
-        issued: Option<HistogramSizes>,
+        is_issued: bool,
         large_block_bytes: u32,
     ) {
-        let Some(over_bytes) = sizes.map(|sizes| sizes.histogram.largest().lower_bytes) else { return };
+        let Some(sizes) = sizes else { return };
+        let over_bytes = sizes.histogram.largest().lower_bytes;
         if over_bytes >= large_block_bytes {
             let what = format!(
                 "{key}: the histogram has sizes over {over_bytes} bytes, but a large block has only \
@@ -216,7 +211,7 @@ impl Conflicts<'_> {
                  database's write-block size (at most 8192)"
             );
             self.add(&[key, LARGE_BLOCK], what);
-        } else if let Some(sizes) = issued.filter(|sizes| sizes.bytes_max() > large_block_bytes) {
+        } else if is_issued && sizes.bytes_max() > large_block_bytes {
             let what = format!(
                 "{offset_key}: at {} % the largest records have {} bytes, more than a large block of \
                  {large_block_bytes} bytes - lower this offset, choose another size-within-bucket, or raise \

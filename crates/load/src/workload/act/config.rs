@@ -1,7 +1,7 @@
 //! Queries on a configuration, and its run parameters.
 
 use super::act_keys;
-use super::dialect::Quoted;
+use super::dialect::quoted_start;
 use super::options::{OptionSpec, Test};
 use super::problem::Problem;
 use super::sizes::HistogramSizes;
@@ -150,13 +150,13 @@ pub(super) fn unknown(key: &str, test: Test) -> Problem {
             test.name(),
             of.name()
         )),
-        _ if act_keys::find(key).is_some() => Problem::OldKey(Quoted::new(key)),
+        _ if act_keys::find(key).is_some() => Problem::OldKey(quoted_start(key)),
         _ => {
             let suggestion = match nearest(test, key) {
                 Some(name) => format!("did you mean {name}?"),
                 None => "no known key is similar; docs/options.md lists all keys".to_owned(),
             };
-            Problem::Other(format!("unknown key {} - {suggestion}", Quoted::new(key)))
+            Problem::Other(format!("unknown key {} - {suggestion}", quoted_start(key)))
         }
     }
 }

@@ -11,7 +11,6 @@
 //! parser of the value rejects it. ACT drops such text silently.
 
 use results::units::{in_one_line, quoted};
-use std::fmt;
 
 /// Maximum size of a configuration, bytes. 128 devices with the longest names fit twice.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
@@ -22,42 +21,35 @@ pub const DEVICES_MAX: usize = 128;
 /// Longest name of a device, in bytes: `PATH_MAX` of Linux. ACT 6.6 takes 127.
 pub const DEVICE_NAME_BYTES_MAX: usize = 4095;
 
-/// A piece of a file, quoted for a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quoted(String);
-
-impl Quoted {
-    /// Stores the part of `text` that a message can show.
-    pub fn new(text: &str) -> Self {
-        const SHOWN_CHARS: usize = 60;
-        let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
-        if shown.len() < text.len() {
-            shown.push_str("...");
-        }
-        Self(shown)
+/// The part of `text` that a message can show.
+fn start_of(text: &str) -> String {
+    const SHOWN_CHARS: usize = 60;
+    let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
+    if shown.len() < text.len() {
+        shown.push_str("...");
     }
-
-    /// The text without the quotes, for a comment.
-    pub fn bare(&self) -> impl fmt::Display {
-        in_one_line(&self.0)
-    }
+    shown
 }
 
-impl fmt::Display for Quoted {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&quoted(&self.0))
-    }
+/// The start of a piece of a file, quoted for a message.
+pub(crate) fn quoted_start(text: &str) -> String {
+    quoted(&start_of(text))
+}
+
+/// As [`quoted_start`], but without the quotes, for a comment.
+pub(crate) fn bare_start(text: &str) -> String {
+    in_one_line(&start_of(text))
 }
 
 /// A line with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Line<'a> {
+pub(crate) struct Line<T> {
     /// Line number, from 1.
     pub number: usize,
     /// Text before the colon; never empty.
-    pub key: &'a str,
+    pub key: T,
     /// Text after the colon, without white space around it; may be empty.
-    pub value: &'a str,
+    pub value: T,
 }
 
 /// White space of ACT's `cfg.h`, without the line end.
@@ -74,7 +66,7 @@ pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
 /// The lines of a file that are not blank, each with its number, or its error.
 ///
 /// A byte order mark at the start is skipped, and comments need not be UTF-8.
-pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usize, String)>> {
+pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<&str>, (usize, String)>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     bytes.split(|byte| *byte == b'\n').enumerate().filter_map(|(index, line)| {
         let number = index + 1;
@@ -87,7 +79,7 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usiz
 }
 
 /// Splits a line from which the comment was removed; `None` if the line is blank.
-fn split(number: usize, content: &[u8]) -> Result<Option<Line<'_>>, String> {
+fn split(number: usize, content: &[u8]) -> Result<Option<Line<&str>>, String> {
     let text = std::str::from_utf8(content).map_err(|error| {
         let at = error.valid_up_to();
         let (byte, value) = (at + 1, content.get(at).copied().unwrap_or_default());
@@ -106,8 +98,7 @@ fn split(number: usize, content: &[u8]) -> Result<Option<Line<'_>>, String> {
     if let Some((key, value)) = text.split_once('=')
         && (key.len() < key_len || rest.starts_with('='))
     {
-        let [key, value] = [key, value].map(|part| Quoted::new(part.trim_matches(WHITE_SPACE)));
-        let (key, value) = (key.bare(), value.bare());
+        let [key, value] = [key, value].map(|part| bare_start(part.trim_matches(WHITE_SPACE)));
         return Err(format!("a key is followed by a colon, not by = - write \"{key}: {value}\""));
     }
     let value = rest.strip_prefix(':').unwrap_or(rest).trim_start_matches(WHITE_SPACE);
@@ -188,9 +179,9 @@ mod tests {
 
     #[test]
     fn quoted_text_stays_on_one_line_and_is_cut() {
-        assert_eq!(Quoted::new("a\r\n\tb\u{1b}[2J").to_string(), r#""a\u000d\u000a\u0009b\u001b[2J""#);
-        assert_eq!(Quoted::new(r#""sim:""#).to_string(), r#"'"sim:"'"#);
-        assert_eq!(Quoted::new(r#"a\b"#).to_string(), r#""a\b""#);
-        assert_eq!(Quoted::new(&"é".repeat(100)).to_string(), format!("\"{}...\"", "é".repeat(60)));
+        assert_eq!(quoted_start("a\r\n\tb\u{1b}[2J"), r#""a\u000d\u000a\u0009b\u001b[2J""#);
+        assert_eq!(quoted_start(r#""sim:""#), r#"'"sim:"'"#);
+        assert_eq!(quoted_start(r#"a\b"#), r#""a\b""#);
+        assert_eq!(quoted_start(&"é".repeat(100)), format!("\"{}...\"", "é".repeat(60)));
     }
 }

@@ -61,9 +61,9 @@ impl LoadSummary {
                 (rounded(derived.record_stored_bytes_min) + rounded(derived.record_stored_bytes_max)) / 2.0
             }
         };
-        let reads = mean_over_devices(drives, |step_bytes| records(derived.read_sizes, step_bytes));
+        let reads = mean_over_devices(drives, |step_bytes| records(config.read_sizes(), step_bytes));
         let commits = mean_over_devices(drives, |sector_bytes| {
-            records(derived.write_sizes, sector_bytes.max(config.commit_min_bytes))
+            records(config.write_sizes(), sector_bytes.max(config.commit_min_bytes))
         });
         let block_bytes = f64::from(derived.large_block_bytes);
         let flows = [

@@ -3,10 +3,12 @@
 //! A row has everything about an option: allowed values, unit, behaviour when missing, the program that introduced it,
 //! and when to change it. The rows are in `table.rs`.
 
-use super::dialect::{DEVICE_NAME_BYTES_MAX, DEVICES_MAX, Quoted, WHITE_SPACE, device_names, is_device_separator};
+use super::dialect::{
+    DEVICE_NAME_BYTES_MAX, DEVICES_MAX, WHITE_SPACE, bare_start, device_names, is_device_separator, quoted_start,
+};
 use super::problem::{Problem, ValueProblem};
 use super::sizes::{BUCKETS_MAX, SizeHistogram};
-use crate::choice::Choice;
+use crate::choice::{Choice, choice};
 use engine::DeviceName;
 use engine::sim::SpecError;
 pub use results::act_log::Test;
@@ -24,27 +26,18 @@ pub(super) fn tests_word(tests: &[Test]) -> &'static str {
     }
 }
 
-/// The program that introduced an option.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Since {
-    /// ACT 6.6 reads the option.
-    Act66,
-    /// Only ACT 4 read the option; a file that gives the option gets a warning.
-    Act4,
-    /// The sizing paper announced the option for ACT 4, and no released ACT reads it. For histogram loads only.
-    Paper,
-    /// A flashproof extension: ACT refuses a file with it.
-    Flashproof,
-}
-
-impl fmt::Display for Since {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Act66 => "ACT 6.6",
-            Self::Act4 => "ACT 4",
-            Self::Paper => "the sizing paper",
-            Self::Flashproof => "flashproof",
-        })
+choice! {
+    /// The program that introduced an option.
+    Since {
+        /// ACT 6.6 reads the option.
+        #[default]
+        Act66 = "ACT 6.6",
+        /// Only ACT 4 read the option; a file that gives the option gets a warning.
+        Act4 = "ACT 4",
+        /// The sizing paper announced the option for ACT 4, and no released ACT reads it. For histogram loads only.
+        Paper = "the sizing paper",
+        /// A flashproof extension: ACT refuses a file with it.
+        Flashproof = "flashproof",
     }
 }
 
@@ -308,13 +301,12 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
         if name.len() > DEVICE_NAME_BYTES_MAX {
             return Err(ValueProblem::Other(format!(
                 "the name {} of {} bytes is longer than any path: at most {DEVICE_NAME_BYTES_MAX} bytes are allowed",
-                Quoted::new(name),
+                quoted_start(name),
                 name.len()
             )));
         }
         if name.starts_with(['"', '\'']) || name.ends_with(['"', '\'']) {
-            let bare = Quoted::new(name);
-            let bare = bare.bare();
+            let bare = bare_start(name);
             return Err(ValueProblem::Other(format!("{bare} is in quotes, but names are written without quotes")));
         }
         let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
@@ -371,7 +363,7 @@ pub(super) fn whole_number(value: &str) -> Result<u64, ValueProblem> {
             Err(ValueProblem::of(value, "is negative"))
         }
         (true, _) => Err(ValueProblem::of(value, "is not a number")),
-        (false, false) => Err(ValueProblem::of(value, &format!("has {} after the number", Quoted::new(junk)))),
+        (false, false) => Err(ValueProblem::of(value, &format!("has {} after the number", quoted_start(junk)))),
         (false, true) => digits.parse().map_err(|_| too_large(shortened(digits))),
     }
 }

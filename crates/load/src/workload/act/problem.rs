@@ -3,7 +3,7 @@
 //! Each error is one line: file and line, key, value found, allowed values, remedy. Values of the file are quoted,
 //! escaped and cut, so that no input can break the line.
 
-use super::dialect::Quoted;
+use super::dialect::quoted_start;
 use std::fmt;
 use thiserror::Error;
 
@@ -46,9 +46,9 @@ impl fmt::Display for ConfigErrors {
 /// Why a configuration is refused: a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// A key that only older ACTs had.
+    /// A key that only older ACTs had, quoted.
     #[error("{0} is a key of an older ACT - run \"flashproof size config\" on this file to write today's equivalent")]
-    OldKey(Quoted),
+    OldKey(String),
     /// A mandatory key is missing.
     #[error("{key}: missing, and it has no default - add a line such as \"{key}: {example}\"")]
     MissingKey {
@@ -95,7 +95,7 @@ pub enum ValueProblem {
 impl ValueProblem {
     /// An error about the value `text`. `is`: the predicate of the sentence, such as "is negative".
     pub(super) fn of(text: &str, is: &str) -> Self {
-        Self::Other(format!("{} {is}", Quoted::new(text)))
+        Self::Other(format!("{} {is}", quoted_start(text)))
     }
 }
 

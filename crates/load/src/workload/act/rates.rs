@@ -38,7 +38,6 @@ use super::check::check;
 use super::config::{ActConfig, stored_bytes};
 use super::options::Test;
 use super::problem::Problem;
-use super::sizes::HistogramSizes;
 use crate::rate::Rate;
 
 /// Size of a page of the index, in bytes. Source: ACT 6.6, `IO_SIZE`.
@@ -46,7 +45,6 @@ pub const PAGE_BYTES: u32 = 4096;
 
 /// Values derived from a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[expect(clippy::large_enum_variant, reason = "there is one in a run")]
 pub enum Derived {
     Storage(StorageDerived),
     Index(IndexDerived),
@@ -65,11 +63,6 @@ pub struct StorageDerived {
     /// Records of mean size per large block, at least 1: records do not straddle blocks. With histograms no rate
     /// depends on this number.
     pub records_per_large_block: u32,
-    /// Sizes of record reads, if a histogram gives them; otherwise they are uniform from the smallest
-    /// record to the largest.
-    pub read_sizes: Option<HistogramSizes>,
-    /// Sizes of record writes, if a histogram gives them; otherwise as for reads.
-    pub write_sizes: Option<HistogramSizes>,
     /// Record reads by clients and by updates.
     pub read_rate: Rate,
     /// Records written individually; zero without `commit-to-device`.
@@ -140,8 +133,6 @@ fn from_records(config: &ActConfig) -> StorageDerived {
         record_stored_bytes_max,
         large_block_bytes,
         records_per_large_block,
-        read_sizes: None,
-        write_sizes: None,
         read_rate: exact(reads * 100 + client_writes * u128::from(config.update_pct), 100),
         commit_write_rate: if config.commit_to_device { exact(record_writes, 1) } else { Rate::ZERO },
         large_block_read_rate: if config.no_defrag_reads { Rate::ZERO } else { overall_rate },
@@ -170,8 +161,6 @@ fn from_histograms(config: &ActConfig) -> StorageDerived {
         record_stored_bytes_max: sizes().map(|sizes| sizes.bytes_max()).max().unwrap_or(1),
         large_block_bytes,
         records_per_large_block: u32::try_from(block / mean_bytes.max(1)).unwrap_or(u32::MAX).max(1),
-        read_sizes,
-        write_sizes,
         read_rate: Rate::per_sec(config.read_reqs_per_sec.into()),
         commit_write_rate: if commit { Rate::per_sec(config.write_reqs_per_sec.into()) } else { Rate::ZERO },
         large_block_read_rate: match config.no_defrag_reads {

@@ -35,7 +35,7 @@
 //! the device's step, as all records are. They are not first rounded to 16 bytes: the database counted sizes on its
 //! device, where records are already rounded.
 
-use super::dialect::Quoted;
+use super::dialect::quoted_start;
 use crate::choice::choice;
 use crate::sizes::SizeTable;
 use std::collections::BTreeMap;
@@ -91,13 +91,13 @@ impl SizeHistogram {
             let position = index + 1;
             *slot = percent_ppm(position, text)?;
             if *slot > before_ppm {
-                let (found, before) = (Quoted::new(text), Quoted::new(before_text));
+                let (found, before) = (quoted_start(text), quoted_start(before_text));
                 return Err(format!("value {position} is {found}, more than the {before} before it"));
             }
             (before_ppm, before_text) = (*slot, text);
         }
         if before_ppm != 0 {
-            let last = Quoted::new(before_text);
+            let last = quoted_start(before_text);
             return Err(format!("the last value is {last}, not 0, so the largest sizes have no bound"));
         }
         Ok(Self { over_ppm, values: count })
@@ -136,7 +136,7 @@ impl std::fmt::Display for SizeHistogram {
 
 /// A percentage as millionths.
 fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
-    let error = |why: &str| format!("value {position} is {}, {why}", Quoted::new(text));
+    let error = |why: &str| format!("value {position} is {}, {why}", quoted_start(text));
     if text.is_empty() {
         return Err(format!("value {position} is empty"));
     }
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(refused("100,,0"), "value 2 is empty");
         assert_eq!(refused("100,0,"), "value 3 is empty");
         for text in ["x", "1e1", "0x1", "1.", ".5", "1.2.3", "+5", "--5", "5 6", "nan", "٣"] {
-            assert_eq!(refused(&format!("100,{text},0")), format!("value 2 is {}, not a number", Quoted::new(text)));
+            assert_eq!(refused(&format!("100,{text},0")), format!("value 2 is {}, not a number", quoted_start(text)));
         }
         for text in ["101", "100.0001", "-1", "-0.5", "4294967296", "99999999999999999999"] {
             assert_eq!(refused(&format!("{text},0")), format!("value 1 is \"{text}\", not within 0 to 100"));

@@ -21,8 +21,8 @@ use engine::DeviceName;
 use results::run_dir::WorkloadRecord;
 use sample::Sample;
 use std::ops::{Range, RangeInclusive};
-use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, Mutex};
 use sweep::Sweep;
 use sys::salt::PlacedSalt;
 
@@ -95,7 +95,7 @@ pub struct ReadBack {
     /// Expected data.
     pub content: Content,
     /// Receives the result.
-    pub compared: Arc<Compared>,
+    pub compared: Arc<Mutex<Compared>>,
 }
 
 impl Workload for Pass {

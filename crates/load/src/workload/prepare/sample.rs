@@ -7,7 +7,6 @@ use super::order::Order;
 use super::{Content, ReadBack};
 use crate::stream::{Request, Stream};
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::op::OpKind;
 use sys::random::Random;
@@ -37,51 +36,34 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Result of a sample, shared with the caller.
-#[derive(Debug, Default)]
+/// Result of a sample.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Compared {
-    spots: AtomicU64,
-    bytes: AtomicU64,
-    mismatches: AtomicU64,
-    first_mismatch: Mutex<Option<Mismatch>>,
+    pub spots: u64,
+    pub bytes: u64,
+    /// Places that were not as expected.
+    pub mismatches: u64,
+    /// The mismatch with the lowest offset.
+    pub first_mismatch: Option<Mismatch>,
 }
 
 impl Compared {
     /// Compares the data `found` at `offset` with the `expected` data.
-    pub fn compare(&self, offset: u64, expected: &[u8], found: &[u8]) {
-        self.spots.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(found.len() as u64, Ordering::Relaxed);
+    pub fn compare(&mut self, offset: u64, expected: &[u8], found: &[u8]) {
+        self.spots += 1;
+        self.bytes += found.len() as u64;
         let differs = expected.iter().zip(found).position(|(expected, found)| expected != found);
         if let Some(diff_index) = differs {
-            self.mismatches.fetch_add(1, Ordering::Relaxed);
+            self.mismatches += 1;
             let excerpt =
                 |bytes: &[u8]| std::array::from_fn(|index| bytes.get(diff_index + index).copied().unwrap_or(0));
             let mismatch =
                 Mismatch { offset: offset + diff_index as u64, expected: excerpt(expected), found: excerpt(found) };
-            let mut first_mismatch = self.first_mismatch.lock().unwrap_or_else(PoisonError::into_inner);
             // Reads come back in any order; the lowest offset is reported.
-            if first_mismatch.is_none_or(|first| mismatch.offset < first.offset) {
-                *first_mismatch = Some(mismatch);
+            if self.first_mismatch.is_none_or(|first| mismatch.offset < first.offset) {
+                self.first_mismatch = Some(mismatch);
             }
         }
-    }
-
-    pub fn spots(&self) -> u64 {
-        self.spots.load(Ordering::Relaxed)
-    }
-
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Places that were not as expected.
-    pub fn mismatches(&self) -> u64 {
-        self.mismatches.load(Ordering::Relaxed)
-    }
-
-    /// The mismatch with the lowest offset.
-    pub fn first_mismatch(&self) -> Option<Mismatch> {
-        *self.first_mismatch.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,7 +79,7 @@ pub(super) struct Sample {
     random: Random,
     content: Content,
     expected: Box<[u8; SPOT_BYTES]>,
-    compared: Arc<Compared>,
+    compared: Arc<Mutex<Compared>>,
 }
 
 impl Sample {
@@ -161,7 +143,8 @@ impl Stream for Sample {
         if !data.is_empty() {
             let expected = &mut self.expected[..data.len().min(SPOT_BYTES)];
             self.content.put(expected, request.offset);
-            self.compared.compare(request.offset, expected, data);
+            let mut compared = self.compared.lock().unwrap_or_else(PoisonError::into_inner);
+            compared.compare(request.offset, expected, data);
         }
         Ok(())
     }
@@ -212,9 +195,9 @@ mod tests {
             }
             sample.on_data(&request, &data).unwrap();
         }
-        let compared = &sample.compared;
-        assert_eq!((compared.spots(), compared.bytes(), compared.mismatches()), (8, 8 * SPOT, 2));
-        let first = compared.first_mismatch().unwrap();
+        let compared = sample.compared.lock().unwrap();
+        assert_eq!((compared.spots, compared.bytes, compared.mismatches), (8, 8 * SPOT, 2));
+        let first = compared.first_mismatch.unwrap();
         assert_eq!((first.offset, first.expected[0] ^ first.found[0]), (2 * SPOT + 1000, 0xff));
         assert_eq!(first.expected[1..], first.found[1..]);
     }

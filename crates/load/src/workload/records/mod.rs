@@ -12,8 +12,8 @@
 //! coordination. With skewed keys, each shard has the same distribution over its own keys.
 
 use super::{
-    BuildContext, Built, CannotRun, DeviceShape, Extras, MAX_LAG_SEC, PlanOffsets, RunPlan, RunSpec, Workload, offered,
-    setting, stream_info,
+    BuildContext, Built, CannotRun, DeviceShape, Extras, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, setting,
+    stream_info,
 };
 use crate::keys::{KeyGenerator, Keys};
 use crate::plan::{Arrival, BufferClass};
@@ -167,29 +167,6 @@ impl RecordWorkload {
             Box::new(move || first_key + u64::from(draw.next(&mut random)) * u64::from(stride))
         }
     }
-
-    fn stream(
-        &self,
-        shard: u32,
-        shards: u32,
-        plan_offsets: &PlanOffsets,
-        target: u16,
-        choices: &BuildContext,
-    ) -> Transactions {
-        let keys = self.keys_of(shard, shards);
-        Transactions {
-            request: Request { len: self.record_bytes, ..Request::new(OpKind::Write, 0, 0, plan_offsets.buffers(0)) },
-            batch_bytes: self.record_bytes.saturating_mul(self.batch_records.max(1)),
-            reads: plan_offsets.cell_of(READS, target).unwrap_or(0),
-            writes: plan_offsets.cell_of(WRITES, target).unwrap_or(0),
-            read_pct: self.mix.read_pct(),
-            draw: KeyGenerator::new(if self.mix == Mix::Insert { Keys::Sequential } else { self.next_key }, keys),
-            inserts_left: (self.mix == Mix::Insert).then_some(keys),
-            first_key: self.first_key + u64::from(shard),
-            stride: shards.into(),
-            random: Random::for_part(choices.seed, u64::from(shard)),
-        }
-    }
 }
 
 impl Workload for RecordWorkload {
@@ -240,7 +217,20 @@ impl Workload for RecordWorkload {
             };
             // The engine produces the record: no data is passed.
             plan.add_buffers(BufferClass::plain(0, depth));
-            let stream = self.stream(shard, shards, &plan_offsets, device.target, choices);
+            let keys = self.keys_of(shard, shards);
+            let request = Request::new(OpKind::Write, 0, 0, plan_offsets.buffers(0));
+            let stream = Transactions {
+                request: Request { len: self.record_bytes, ..request },
+                batch_bytes: self.record_bytes.saturating_mul(self.batch_records.max(1)),
+                reads: plan_offsets.cell_of(READS, device.target).unwrap_or(0),
+                writes: plan_offsets.cell_of(WRITES, device.target).unwrap_or(0),
+                read_pct: self.mix.read_pct(),
+                draw: KeyGenerator::new(if self.mix == Mix::Insert { Keys::Sequential } else { self.next_key }, keys),
+                inserts_left: (self.mix == Mix::Insert).then_some(keys),
+                first_key: self.first_key + u64::from(shard),
+                stride: shards.into(),
+                random: Random::for_part(choices.seed, u64::from(shard)),
+            };
             let limit = plan.add_limit(depth, true);
             plan.add_lane(stream, arrival, limit, plan_offsets.lane_name("transactions", &device.name));
         }

@@ -3,7 +3,7 @@
 //! Translation replaces lines and adds some at the end, so errors of the parser still have the line number of the old
 //! file.
 
-use super::super::dialect;
+use super::super::dialect::{self, Line};
 use super::super::options::{OptionKind, OptionSpec, Setting, whole_number};
 use super::super::parse::located;
 use super::super::problem::{Located, Problem};
@@ -11,17 +11,11 @@ use super::super::table::{ROW, U32_MAX, from};
 
 /// A file as lines.
 pub(super) struct Lines {
-    lines: Vec<LegacyLine>,
+    lines: Vec<Line<String>>,
     added: Vec<(&'static str, String)>,
     problems: Vec<(Option<usize>, Problem)>,
     /// Changes, each with the current key that it concerns.
     pub(super) changes: Vec<(&'static str, String)>,
-}
-
-struct LegacyLine {
-    number: usize,
-    key: String,
-    value: String,
 }
 
 impl Lines {
@@ -29,10 +23,7 @@ impl Lines {
         let mut file = Self { lines: Vec::new(), added: Vec::new(), problems: Vec::new(), changes: Vec::new() };
         for line in dialect::lines(bytes) {
             match line {
-                Ok(line) => {
-                    let (key, value) = (line.key.to_owned(), line.value.to_owned());
-                    file.lines.push(LegacyLine { number: line.number, key, value });
-                }
+                Ok(Line { number, key, value }) => file.put(number, key, value),
                 Err((number, problem)) => file.problems.push((Some(number), Problem::Other(problem))),
             }
         }
@@ -65,19 +56,15 @@ impl Lines {
 
     /// Line and value of a key; removes the key's lines. A second line with the key is recorded as an error.
     pub(super) fn take(&mut self, key: &'static str) -> Option<(usize, String)> {
-        let mut entries = self.take_entries(|there| there == key).into_iter();
+        let mut entries = self.take_all(|there| there == key).into_iter();
         let first_entry = entries.next()?;
         let again = entries.map(|entry| (Some(entry.number), Problem::given_twice(key, first_entry.number)));
         self.problems.extend(again);
         Some((first_entry.number, first_entry.value))
     }
 
-    /// Removes all lines whose key is `unwanted`. Returns their keys and values.
-    pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
-        self.take_entries(unwanted).into_iter().map(|entry| (entry.key, entry.value)).collect()
-    }
-
-    fn take_entries(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<LegacyLine> {
+    /// Removes and returns all lines whose key is `unwanted`.
+    pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<Line<String>> {
         let (taken, kept) = std::mem::take(&mut self.lines).into_iter().partition(|entry| unwanted(&entry.key));
         self.lines = kept;
         taken
@@ -103,10 +90,10 @@ impl Lines {
         }
     }
 
-    /// Inserts a line in the place of a removed line.
+    /// Inserts a line as line number `number`.
     pub(super) fn put(&mut self, number: usize, key: &str, value: impl ToString) {
         let index = self.lines.partition_point(|entry| entry.number <= number);
-        self.lines.insert(index, LegacyLine { number, key: key.to_owned(), value: value.to_string() });
+        self.lines.insert(index, Line { number, key: key.to_owned(), value: value.to_string() });
     }
 
     /// Changes the value of a key that stays.

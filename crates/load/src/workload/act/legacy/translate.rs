@@ -5,7 +5,7 @@
 
 use super::super::act_keys;
 use super::super::config::threads_of_queues;
-use super::super::dialect::{Quoted, device_names};
+use super::super::dialect::{Line, bare_start, device_names};
 use super::super::options::{OptionDefault, OptionKind, OptionSpec, Test};
 use super::super::problem::Problem;
 use super::super::table::{all, nearest, options_of};
@@ -61,11 +61,11 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
         // A misspelt mandatory key stays: the parser reports the misspelt key and the missing key.
         None => !all().any(|spec| spec.name == key) && !suggestion_for(key).is_some_and(|key| is_mandatory(key, act)),
     };
-    for (key, value) in lines.take_all(unknown) {
+    for Line { key, value, .. } in lines.take_all(unknown) {
         let suggestion = if act_keys::find(&key).is_some() { None } else { suggestion_for(&key) };
         let suggestion = suggestion.map(|meant| format!("; if {meant} was meant, set that")).unwrap_or_default();
         let change = format!("was dropped: ACT {act} did not know that key and ignored it{suggestion}");
-        lines.changed("", format!("{}: {} {change}", Quoted::new(&key).bare(), Quoted::new(&value).bare()));
+        lines.changed("", format!("{}: {} {change}", bare_start(&key), bare_start(&value)));
     }
 }
 
@@ -154,7 +154,7 @@ fn request_threads(lines: &mut Lines) {
         let change = format!(
             "service-threads: {} of ACT 5 was dropped: it counted the threads that made requests; today \
              service-threads counts the threads that carry them out",
-            Quoted::new(&value).bare()
+            bare_start(&value)
         );
         lines.changed("service-threads", change);
     }
@@ -321,5 +321,5 @@ fn leftovers(lines: &mut Lines) {
 }
 
 fn dropped(key: &str, value: &str, why: &str) -> String {
-    format!("{key}: {} was dropped: {why}", Quoted::new(value).bare())
+    format!("{key}: {} was dropped: {why}", bare_start(value))
 }

@@ -154,6 +154,20 @@ impl FreeBlocks {
     }
 }
 
+/// Refuses a model of records with non-uniform keys that needs `bytes` of memory, more than [`MEMORY_MAX`].
+fn check_memory(tenant: &Tenant, steady: &StoreGeometry, bytes: u64) -> Result<(), CannotRun> {
+    if bytes <= MEMORY_MAX {
+        return Ok(());
+    }
+    Err(tenant.cannot(format_args!(
+        "cannot model {} records with non-uniform keys - the model needs {} of memory, and its maximum is {} - use \
+         larger records, a smaller space or uniform keys",
+        Grouped(steady.records),
+        units::bytes(bytes as f64),
+        units::bytes(MEMORY_MAX as f64)
+    )))
+}
+
 impl StoreModel {
     /// `tenant` on a space of `blocks` write blocks after long use: blocks of every age, spread over the space. Every
     /// block was written at least once.
@@ -197,7 +211,15 @@ impl StoreModel {
         let store_random = Random::for_part(seed, 1);
         let store = match tenant.keys {
             Keys::Uniform => Store::Uniform(UniformStore::new(&steady, &mut blocks, store_random).into()),
-            keys => Self::records(tenant, &steady, keys, spread, &mut blocks, store_random)?,
+            Keys::Sequential => {
+                check_memory(tenant, &steady, ExactStore::memory_bytes(&steady))?;
+                let draw = KeyGenerator::new(tenant.keys, steady.records as u32);
+                Store::Records(ExactStore::new(&steady, draw, spread, &mut blocks, store_random).into())
+            }
+            keys => {
+                check_memory(tenant, &steady, SkewedStore::memory_bytes(&steady))?;
+                Store::Skewed(SkewedStore::new(&steady, keys, spread, &mut blocks, store_random).into())
+            }
         };
         blocks.reverse();
         let mut model = Self {
@@ -216,34 +238,6 @@ impl StoreModel {
         model.open_client_block = model.take(RESERVE as usize)?;
         model.open_defrag_block = model.take(0)?;
         Ok(model)
-    }
-
-    fn records(
-        tenant: &Tenant,
-        steady: &StoreGeometry,
-        keys: Keys,
-        spread: bool,
-        blocks: &mut Vec<u32>,
-        random: Random,
-    ) -> Result<Store, CannotRun> {
-        let bytes = match keys {
-            Keys::Sequential => ExactStore::memory_bytes(steady),
-            _ => SkewedStore::memory_bytes(steady),
-        };
-        if bytes > MEMORY_MAX {
-            return Err(tenant.cannot(format_args!(
-                "cannot model {} records with non-uniform keys - the model needs {} of memory, and its maximum is {} - use \
-                 larger records, a smaller space or uniform keys",
-                Grouped(steady.records),
-                units::bytes(bytes as f64),
-                units::bytes(MEMORY_MAX as f64)
-            )));
-        }
-        if keys != Keys::Sequential {
-            return Ok(Store::Skewed(SkewedStore::new(steady, keys, spread, blocks, random).into()));
-        }
-        let draw = KeyGenerator::new(keys, steady.records as u32);
-        Ok(Store::Records(ExactStore::new(steady, draw, spread, blocks, random).into()))
     }
 
     /// The next step: a pending step of defragmentation, else a client block.

@@ -71,9 +71,7 @@ pub(in super::super) fn index(
     };
     let iops = derived.service_read_rate.per_sec_f64() + 2.0 * derived.update_rate.per_sec_f64();
     let service_threads = builder.client_slots_total();
-    builder.build(run, streams(config, derived), iops, service_threads, |builder, shard, plan| {
-        builder.add_to(shard, plan);
-    });
+    builder.build(run, streams(config, derived), iops, service_threads, Builder::<IndexDerived>::add_to);
     Ok(service_threads)
 }
 

@@ -68,18 +68,10 @@ pub(in super::super) fn storage(
     builder.check()?;
     builder.tables = devices.iter().map(|device| builder.size_tables(device)).collect();
     builder.client_bytes = builder.largest_record_bytes();
-    let (has_records, slots) = (builder.has_records(), builder.client_slots_total());
-    let iops = builder.iops();
-    builder.build(
-        run,
-        streams(config, derived),
-        iops,
-        if has_records { slots } else { u32::MAX },
-        |builder, shard, plan| {
-            builder.add_to(shard, plan);
-        },
-    );
-    Ok(if has_records { slots } else { 0 })
+    let service_threads = builder.has_records().then(|| builder.client_slots_total());
+    let (iops, parts_max) = (builder.iops(), service_threads.unwrap_or(u32::MAX));
+    builder.build(run, streams(config, derived), iops, parts_max, Builder::<StorageDerived>::add_to);
+    Ok(service_threads.unwrap_or(0))
 }
 
 /// Recorded streams: the streams of the configuration, on every device.
@@ -156,21 +148,16 @@ impl Builder<'_, StorageDerived> {
 
     /// Size tables of a device, shared by its lanes; the alignment may differ between devices.
     fn size_tables(&self, device: &DeviceShape) -> [Option<Arc<SizeTable>>; 2] {
-        let commits = self.derived.write_sizes.filter(|_| self.has_commits());
-        [(READS, self.derived.read_sizes), (WRITES, commits)]
+        let commits = self.config.write_sizes().filter(|_| self.has_commits());
+        [(READS, self.config.read_sizes()), (WRITES, commits)]
             .map(|(stream, sizes)| Some(Arc::new(sizes?.table(self.step_bytes(stream, device)))))
     }
 
     /// Operations per second that the load offers, over all devices.
     fn iops(&self) -> f64 {
-        let derived = self.derived;
-        let rates = [
-            derived.read_rate,
-            derived.commit_write_rate,
-            derived.large_block_read_rate,
-            derived.large_block_write_rate,
-        ];
-        rates.iter().map(|rate| rate.per_sec_f64()).sum()
+        let StorageDerived { large_block_read_rate, large_block_write_rate, .. } = *self.derived;
+        let [(_, reads), (_, writes)] = self.record_rates();
+        [reads, writes, large_block_read_rate, large_block_write_rate].map(Rate::per_sec_f64).iter().sum()
     }
 
     /// Adds the work of shard `shard` to its `plan`.
