@@ -22,6 +22,7 @@ use conclusions::series::{Identity, Purpose, Rule, Series, State, Step};
 use load::factor::Factor;
 use load::workload::Load;
 use load::workload::act::ActWorkload;
+use report::step_outcome;
 use report::table::Table;
 use results::judge::{End, Outcome, Sla, Verdict};
 use results::run_dir;
@@ -87,58 +88,55 @@ pub struct CertifyOptions {
 pub fn run(args: &CertifyOptions) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
     let drives = Drives::inspect(&request.base.spec(), args.no_prep)?;
-    let mut certification = Certification::open(args, &request, &drives)?;
-    settle(&mut certification);
-    if certify::next(&certification.series_dir.series, args.all_stages).is_none()
-        && certification.series_dir.series.conclusion.is_some()
-    {
+    let mut certification = Certification::open(args, request, &drives)?;
+    certification.settle();
+    let series_dir = &mut certification.series_dir;
+    if certify::next(&series_dir.series, args.all_stages).is_none() && series_dir.series.conclusion.is_some() {
         console::note(&format!(
             "the series in {} is complete, with the result below; --fresh starts a new one",
-            certification.series_dir.dir.display()
+            series_dir.dir.display()
         ));
-        return show_conclusion(&certification);
+        return certification.show_conclusion();
     }
     if args.series.dry_run {
-        return show_plan(&certification, &drives);
+        return certification.show_plan(&drives);
     }
     let signal_handler =
         SignalHandler::install("run the same command to repeat the stage from its beginning", CompatMode::Native)?;
-    certification.series_dir.examine();
-    certification.series_dir.print_findings();
+    series_dir.examine();
+    series_dir.print_findings();
     // The preparation can take hours. Meanwhile, `flashproof report status` must not show an old conclusion.
-    certification.series_dir.series.conclusion = None;
-    certification.series_dir.save()?;
-    if !args.no_prep && !drives.to_prepare(certification.series_dir.has_begun()).is_empty() {
-        if let Some(code) = certification.series_dir.prepare(&drives, &signal_handler)? {
+    series_dir.series.conclusion = None;
+    series_dir.save()?;
+    if !drives.to_prepare(series_dir.has_begun()).is_empty() {
+        if let Some(code) = series_dir.prepare(&drives, &signal_handler)? {
             return Ok(code);
         }
         // Findings about unprepared drives are no longer valid.
-        certification.series_dir.examine();
-        certification.series_dir.save()?;
+        series_dir.examine();
+        series_dir.save()?;
     }
-    console::note(&summary(&certification));
+    console::note(&certification.summary());
     while let Some(index) = certify::next(&certification.series_dir.series, args.all_stages) {
+        let name = certification.stage_name(index);
         // A signal that arrived while the last run or preparation was being recorded takes effect here.
         if let Some(signal) = signal_handler.signal_received() {
-            return interrupted(
-                &certification,
-                &format!("{} arrived before {} began", signals::name(signal), certification.stage_name(index)),
-                "starts this stage",
-            );
+            let cause = format!("{} arrived before {name} began", signals::name(signal));
+            return certification.interrupted(&cause, "starts this stage");
         }
-        match run_stage(args, &request, &mut certification, index, &signal_handler)? {
+        match certification.run_stage(index, &signal_handler)? {
             // An immediate repetition would have the same result. The user can repeat the stage later.
             Some(Outcome::Invalid) => break,
             Some(_) => {}
             None => {
-                let reason = &certification.series_dir.series.steps[index].reason;
-                let cause = format!("{} was ended by {reason}", certification.stage_name(index));
-                return interrupted(&certification, &cause, "repeats this stage from its beginning");
+                let cause = format!("{name} was ended by {}", certification.steps()[index].reason);
+                return certification.interrupted(&cause, "repeats this stage from its beginning");
             }
         }
     }
-    certification.series_dir.conclude(certify::conclude(&certification.series_dir.series, &certification.claim))?;
-    show_conclusion(&certification)
+    let conclusion = certify::conclude(&certification.series_dir.series, &certification.request.claim);
+    certification.series_dir.conclude(conclusion)?;
+    certification.show_conclusion()
 }
 
 /// Length of a stage of `--screen`. Source: ACT's README: six hours "will give you a good idea".
@@ -233,7 +231,8 @@ impl Request {
     }
 
     /// A new series of this request on `devices`.
-    fn series(&self, devices: Vec<Identity>, claim: &Claim) -> Series {
+    fn series(&self, devices: Vec<Identity>) -> Series {
+        let claim = &self.claim;
         let fixed_terms = [(KIND_TERM, claim.noun().to_owned()), (NOT_PREPARED, claim.unprepared.join(", "))];
         let terms = self.terms.iter().cloned().chain(fixed_terms);
         let planned = series::new_series(Purpose::Certify, devices, self.base.to_text(), terms);
@@ -242,263 +241,243 @@ impl Request {
 }
 
 /// The certification, its directory, and the lock to run it.
-struct Certification {
+struct Certification<'a> {
+    args: &'a CertifyOptions,
+    /// The request, with the claim that the series may make.
+    request: Request,
     /// Directory and state.
     series_dir: SeriesDir,
-    /// The claim that the series may make.
-    claim: Claim,
 }
 
-impl Certification {
+impl<'a> Certification<'a> {
     /// Opens the directory of the series of `request`.
     ///
     /// Errors: another process runs the series; the directory holds another series, or a run.
-    fn open(args: &CertifyOptions, request: &Request, drives: &Drives) -> Result<Self, Failure> {
-        let claim = Claim {
-            unprepared: drives.left_unprepared.clone(),
-            virtual_kinds: drives.virtual_kinds.clone(),
-            ..request.claim.clone()
-        };
+    fn open(args: &'a CertifyOptions, mut request: Request, drives: &Drives) -> Result<Self, Failure> {
+        let claim = &mut request.claim;
+        claim.unprepared.clone_from(&drives.left_unprepared);
+        claim.virtual_kinds.clone_from(&drives.virtual_kinds);
         let config = claim.config.as_deref().map(|config| format!("-{config}")).unwrap_or_default();
         let load = format!("{}x{config}", claim.multiple);
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
-        let new_series = request.series(drives.identities.clone(), &claim);
+        let new_series = request.series(drives.identities.clone());
         // Tests do not prepare a drive: a drive that was unprepared at the start still counts as unprepared.
         let series_dir =
             SeriesDir::open(&first, args.series.clone(), new_series, &[KIND_TERM, NOT_PREPARED], |options| {
                 may_erase(&request.base, args.no_prep, options)
             })?;
         let unprepared = series_dir.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());
-        let claim = Claim { unprepared: unprepared.map(str::to_owned).collect(), ..claim };
-        Ok(Self { series_dir, claim })
+        request.claim.unprepared = unprepared.map(str::to_owned).collect();
+        Ok(Self { args, request, series_dir })
+    }
+
+    fn steps(&self) -> &[Step] {
+        &self.series_dir.series.steps
     }
 
     /// Name of a stage, such as `stage 2 of 4`.
     fn stage_name(&self, index: usize) -> String {
-        format!("stage {} of {}", index + 1, self.series_dir.series.steps.len())
+        format!("stage {} of {}", index + 1, self.steps().len())
     }
-}
 
-/// Runs the stage `index`; `None`: a signal ended it. Errors: the stage did not begin, or could not be recorded. Then
-/// the stage is marked as interrupted, and the same command repeats it.
-fn run_stage(
-    args: &CertifyOptions,
-    request: &Request,
-    certification: &mut Certification,
-    index: usize,
-    signal_handler: &SignalHandler,
-) -> Result<Option<Outcome>, Failure> {
-    certify::begin(&mut certification.series_dir.series.steps[index], now_unix_ms());
-    certification.series_dir.save()?;
-    stage_begins(certification, index);
-    let devices = request.base.spec().names();
-    let step = &certification.series_dir.series.steps[index];
-    let stage_request = RunRequest {
-        consents: Consents { erase: &[], other_devices: &devices, shared: false },
-        sla: args.sla.clone(),
-        slice_sec: args.slice.into(),
-        failure_limits: args.failure_limits,
-        heading: Some(heading(certification, index)),
-        ..RunRequest::new(single_load(request.load(step)?, &step.name))
-    };
-    let verdict = certification.series_dir.run_step(index, stage_request, None, signal_handler, &mut NoObserver)?;
-    let stage_outcome = record_verdict(certification, index, &verdict, now_unix_ms());
-    certification.series_dir.save()?;
-    if stage_outcome.is_some() {
-        let step = &certification.series_dir.series.steps[index];
-        console::note(&format!("{}: {}: {}", certification.stage_name(index), outcome(step), step.reason));
-    }
-    Ok(stage_outcome)
-}
-
-/// Settles a stage that an earlier process left as running. The stage is done if its run is completely recorded, even
-/// if the process ended before saving the verdict in the series; otherwise the stage is interrupted.
-fn settle(certification: &mut Certification) {
-    for index in 0..certification.series_dir.series.steps.len() {
-        let step = &certification.series_dir.series.steps[index];
-        if step.state != State::Running {
-            continue;
+    /// Runs the stage `index`; `None`: a signal ended it. Errors: the stage did not begin, or could not be recorded.
+    /// Then the stage is marked as interrupted, and the same command repeats it.
+    fn run_stage(&mut self, index: usize, signal_handler: &SignalHandler) -> Result<Option<Outcome>, Failure> {
+        certify::begin(&mut self.series_dir.series.steps[index], now_unix_ms());
+        self.series_dir.save()?;
+        self.stage_begins(index);
+        let devices = self.request.base.spec().names();
+        let step = &self.steps()[index];
+        let stage_request = RunRequest {
+            consents: Consents { erase: &[], other_devices: &devices, shared: false },
+            sla: self.args.sla.clone(),
+            slice_sec: self.args.slice.into(),
+            failure_limits: self.args.failure_limits,
+            heading: Some(self.heading(index)),
+            ..RunRequest::new(single_load(self.request.load(step)?, &step.name))
+        };
+        let verdict = self.series_dir.run_step(index, stage_request, None, signal_handler, &mut NoObserver)?;
+        let stage_outcome = self.record_verdict(index, &verdict, now_unix_ms());
+        self.series_dir.save()?;
+        if stage_outcome.is_some() {
+            let step = &self.steps()[index];
+            console::note(&format!("{}: {}: {}", self.stage_name(index), outcome(step), step.reason));
         }
-        let run = run_dir::read(&certification.series_dir.dir.join(&step.dir));
-        if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true)) {
-            let ended_unix_ms = run.manifest.started_unix_ms.saturating_add((run.verdict.ran_sec * 1e3) as u64);
-            record_verdict(certification, index, &run.verdict, ended_unix_ms);
+        Ok(stage_outcome)
+    }
+
+    /// Settles a stage that an earlier process left as running. The stage is done if its run is completely recorded,
+    /// even if the process ended before saving the verdict in the series; otherwise the stage is interrupted.
+    fn settle(&mut self) {
+        for index in 0..self.steps().len() {
+            let step = &self.steps()[index];
+            if step.state != State::Running {
+                continue;
+            }
+            let run = run_dir::read(&self.series_dir.dir.join(&step.dir));
+            if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true)) {
+                let ended_unix_ms = run.manifest.started_unix_ms.saturating_add((run.verdict.ran_sec * 1e3) as u64);
+                self.record_verdict(index, &run.verdict, ended_unix_ms);
+            }
+        }
+        self.series_dir.series.interrupt_running_steps();
+        for Step { name, reason, .. } in self.steps().iter().filter(|step| step.state == State::Interrupted) {
+            console::note(&format!("{name} did not complete ({reason}) and is run again from its beginning"));
         }
     }
-    certification.series_dir.series.interrupt_running_steps();
-    for step in certification.series_dir.series.steps.iter().filter(|step| step.state == State::Interrupted) {
-        console::note(&format!("{} did not complete ({}) and is run again from its beginning", step.name, step.reason));
+
+    /// Records the verdict on the run of a stage.
+    fn record_verdict(&mut self, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Option<Outcome> {
+        let step = &mut self.series_dir.series.steps[index];
+        step.ended_unix_ms = Some(ended_unix_ms);
+        if let End::Interrupted { signal } = &verdict.end {
+            step.interrupt(&format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
+            return None;
+        }
+        let StageResult { outcome, reason, notes } = certify::judge_stage(step.rule, verdict);
+        step.state = State::Done;
+        step.outcome = Some(outcome);
+        step.reason = reason;
+        // Saved for the conclusion and the report, which then need not read the run's directory.
+        step.details = json!({
+            "verdict": verdict.outcome,
+            "decided_by": verdict.decided_by,
+            "ran_sec": verdict.ran_sec,
+            "streams": verdict.streams,
+            "notes": notes,
+        });
+        if let Some(linearity) = self.linearity(index) {
+            console::note(&format!("\n{linearity}"));
+            self.series_dir.series.steps[index].details["linearity"] = json!(linearity);
+        }
+        Some(outcome)
     }
-}
 
-/// Records the verdict on the run of a stage.
-fn record_verdict(
-    certification: &mut Certification,
-    index: usize,
-    verdict: &Verdict,
-    ended_unix_ms: u64,
-) -> Option<Outcome> {
-    let step = &mut certification.series_dir.series.steps[index];
-    step.ended_unix_ms = Some(ended_unix_ms);
-    if let End::Interrupted { signal } = &verdict.end {
-        step.interrupt(&format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
-        return None;
+    /// Compares the devices of a stage with the device tested alone, if the stage has several.
+    fn linearity(&self, index: usize) -> Option<Linearity> {
+        let step = &self.steps()[index];
+        if step.rule != Rule::Limits || step.devices.len() < 2 {
+            return None;
+        }
+        let is_alone = |step: &&Step| step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done;
+        let alone_step = self.steps().iter().find(is_alone)?;
+        // Names may have changed at a reboot between the two runs; the number in the series is permanent.
+        let numbers = |step: &Step| {
+            let run = run_dir::read(&self.series_dir.dir.join(&step.dir))?;
+            results::device_numbers::device_numbers(&run, &self.device_names(step))
+        };
+        let compared = numbers(alone_step).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
+        compared.unwrap_or_else(|error| {
+            console::warning(&format!(
+                "cannot compare the devices of this stage with the device tested alone - {error}"
+            ));
+            None
+        })
     }
-    let StageResult { outcome, reason, notes } = certify::judge_stage(step.rule, verdict);
-    step.state = State::Done;
-    step.outcome = Some(outcome);
-    step.reason = reason;
-    // Saved for the conclusion and the report, which then need not read the run's directory.
-    step.details = json!({
-        "verdict": verdict.outcome,
-        "decided_by": verdict.decided_by,
-        "ran_sec": verdict.ran_sec,
-        "streams": verdict.streams,
-        "notes": notes,
-    });
-    if let Some(linearity) = linearity(certification, index) {
-        console::note(&format!("\n{linearity}"));
-        certification.series_dir.series.steps[index].details["linearity"] = json!(linearity);
+
+    /// Prints the plan of a dry run. Returns the exit code.
+    fn show_plan(&self, drives: &Drives) -> Result<ExitCode, Failure> {
+        let devices = drives.plan(&drives.to_prepare(self.series_dir.has_begun()));
+        let slices = span(self.request.claim.slice_sec.min(self.request.claim.stage_sec));
+        console::page(&format!(
+            "{}\n{devices}judged in slices of {slices}\n{}nothing was written\n",
+            self.summary(),
+            self.stages()
+        ))?;
+        Ok(ExitCode::SUCCESS)
     }
-    Some(outcome)
-}
 
-/// Compares the devices of a stage with the device tested alone, if the stage has several.
-fn linearity(certification: &Certification, index: usize) -> Option<Linearity> {
-    let step = &certification.series_dir.series.steps[index];
-    if step.rule != Rule::Limits || step.devices.len() < 2 {
-        return None;
+    fn summary(&self) -> String {
+        let open_steps = self.steps().iter().filter(|step| step.state != State::Done);
+        let left_sec: u64 = open_steps.map(|step| step.duration_sec).sum();
+        let time = match self.request.claim.simulated {
+            true => format!("{} of simulated time", span(left_sec)),
+            false => format!("{}, until about {}", span(left_sec), utc(now_unix_ms(), left_sec)),
+        };
+        format!(
+            "{} for {} in {}: {time}; state and results: {}",
+            self.request.claim.noun(),
+            self.request.claim.subject(),
+            units::count(self.steps().len() as u64, "stage"),
+            self.series_dir.dir.display()
+        )
     }
-    let is_alone = |step: &&Step| step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done;
-    let alone_step = certification.series_dir.series.steps.iter().find(is_alone)?;
-    // Names may have changed at a reboot between the two runs; the number in the series is permanent.
-    let numbers = |step: &Step| {
-        let devices = step.devices.iter().filter_map(|device| certification.series_dir.series.devices.get(*device));
-        let names: Vec<_> = devices.map(|device| device.name.as_str()).collect();
-        results::device_numbers::device_numbers(&run_dir::read(&certification.series_dir.dir.join(&step.dir))?, &names)
-    };
-    let compared = numbers(alone_step).and_then(|alone| Ok(certify::linearity(&alone, &numbers(step)?)));
-    compared.unwrap_or_else(|error| {
-        console::warning(&format!("cannot compare the devices of this stage with the device tested alone - {error}"));
-        None
-    })
-}
 
-/// Prints the plan of a dry run. Returns the exit code.
-fn show_plan(certification: &Certification, drives: &Drives) -> Result<ExitCode, Failure> {
-    let devices = drives.plan(&drives.to_prepare(certification.series_dir.has_begun()));
-    let slices = span(certification.claim.slice_sec.min(certification.claim.stage_sec));
-    console::page(&format!(
-        "{}\n{devices}judged in slices of {slices}\n{}nothing was written\n",
-        summary(certification),
-        stages(certification)
-    ))?;
-    Ok(ExitCode::SUCCESS)
-}
-
-fn summary(certification: &Certification) -> String {
-    let steps = &certification.series_dir.series.steps;
-    let open_steps = steps.iter().filter(|step| step.state != State::Done);
-    let left_sec: u64 = open_steps.map(|step| step.duration_sec).sum();
-    let time = match certification.claim.simulated {
-        true => format!("{} of simulated time", span(left_sec)),
-        false => format!("{}, until about {}", span(left_sec), utc(now_unix_ms(), left_sec)),
-    };
-    format!(
-        "{} for {} in {}: {time}; state and results: {}",
-        certification.claim.noun(),
-        certification.claim.subject(),
-        units::count(steps.len() as u64, "stage"),
-        certification.series_dir.dir.display()
-    )
-}
-
-/// Announces a stage on a terminal; the log of a script has only the stage's result.
-fn stage_begins(certification: &Certification, index: usize) {
-    if !console::stderr_is_terminal() {
-        return;
+    /// Announces a stage on a terminal; the log of a script has only the stage's result.
+    fn stage_begins(&self, index: usize) {
+        if !console::stderr_is_terminal() {
+            return;
+        }
+        let step = &self.steps()[index];
+        let rule = match step.rule {
+            Rule::Limits => "passes within the limits",
+            _ => "passes if it runs to completion, at any latency",
+        };
+        console::note(&format!(
+            "\n{}: {} on {}, {}; the stage {rule}",
+            self.heading(index),
+            self.load(step),
+            self.devices(step),
+            span(step.duration_sec)
+        ));
     }
-    let step = &certification.series_dir.series.steps[index];
-    let rule = match step.rule {
-        Rule::Limits => "passes within the limits",
-        _ => "passes if it runs to completion, at any latency",
-    };
-    console::note(&format!(
-        "\n{}: {} on {}, {}; the stage {rule}",
-        heading(certification, index),
-        load(certification, step),
-        devices(certification, step),
-        span(step.duration_sec)
-    ));
-}
 
-/// Heading of each line of progress.
-fn heading(certification: &Certification, index: usize) -> String {
-    let name = certification.stage_name(index);
-    match certification.claim.simulated {
-        true => name,
-        false => format!(
-            "{name}, ends about {}",
-            utc(now_unix_ms(), certification.series_dir.series.steps[index].duration_sec)
-        ),
+    /// Heading of each line of progress.
+    fn heading(&self, index: usize) -> String {
+        let name = self.stage_name(index);
+        match self.request.claim.simulated {
+            true => name,
+            false => format!("{name}, ends about {}", utc(now_unix_ms(), self.steps()[index].duration_sec)),
+        }
     }
-}
 
-/// Prints the result of a finished series. Returns the exit code.
-fn show_conclusion(certification: &Certification) -> Result<ExitCode, Failure> {
-    let outcome = certification.series_dir.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
-    let head = outcome.map(|outcome| format!("{outcome} ({}): ", certification.claim.noun()));
-    certification.series_dir.show_conclusion(&head.unwrap_or_default(), &stages(certification))
-}
-
-/// Prints the state of an interrupted series. Returns the exit code.
-fn interrupted(certification: &Certification, event: &str, advice: &str) -> Result<ExitCode, Failure> {
-    let noun = certification.claim.noun();
-    certification
-        .series_dir
-        .show_interruption(&format!(" ({noun}): {event}; the same command {advice}"), &stages(certification))
-}
-
-/// Table of the stages, and their directories.
-fn stages(certification: &Certification) -> String {
-    let headings = ["stage", "load", "devices", "length", "outcome", "run directory"];
-    let rows = certification.series_dir.series.steps.iter().map(|step| {
-        let dir = if step.attempts > 0 { step.dir.clone() } else { "-".to_owned() };
-        [
-            step.name.clone(),
-            load(certification, step),
-            devices(certification, step),
-            span(step.duration_sec),
-            outcome(step),
-            dir,
-        ]
-    });
-    format!("\n{}\n{}", Table::new("").text(headings).rows(rows), certification.series_dir.format_paths())
-}
-
-/// The load of a stage, as a multiple.
-fn load(certification: &Certification, step: &Step) -> String {
-    match &certification.claim.config {
-        None => format!("{}x", step.multiple),
-        Some(config) => format!("{} times {config}", step.multiple),
+    /// Prints the result of a finished series. Returns the exit code.
+    fn show_conclusion(&self) -> Result<ExitCode, Failure> {
+        let outcome = self.series_dir.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
+        let head = outcome.map(|outcome| format!("{outcome} ({}): ", self.request.claim.noun()));
+        self.series_dir.show_conclusion(&head.unwrap_or_default(), &self.stages())
     }
-}
 
-/// Names of the devices of a stage, or their number if they are many.
-fn devices(certification: &Certification, step: &Step) -> String {
-    let identities = step.devices.iter().filter_map(|device| certification.series_dir.series.devices.get(*device));
-    let names: Vec<_> = identities.map(|device| device.name.as_str()).collect();
-    match names.len() {
-        0..=2 => names.join(", "),
-        many => format!("all {many} devices"),
+    /// Prints the state of an interrupted series. Returns the exit code.
+    fn interrupted(&self, event: &str, advice: &str) -> Result<ExitCode, Failure> {
+        let noun = self.request.claim.noun();
+        let message = format!(" ({noun}): {event}; the same command {advice}");
+        self.series_dir.show_interruption(&message, &self.stages())
+    }
+
+    /// Table of the stages, and their directories.
+    fn stages(&self) -> String {
+        let headings = ["stage", "load", "devices", "length", "outcome", "run directory"];
+        let rows = self.steps().iter().map(|step| {
+            let dir = if step.attempts > 0 { step.dir.clone() } else { "-".to_owned() };
+            [step.name.clone(), self.load(step), self.devices(step), span(step.duration_sec), outcome(step), dir]
+        });
+        format!("\n{}\n{}", Table::new("").text(headings).rows(rows), self.series_dir.format_paths())
+    }
+
+    /// The load of a stage, as a multiple.
+    fn load(&self, step: &Step) -> String {
+        match &self.request.claim.config {
+            None => format!("{}x", step.multiple),
+            Some(config) => format!("{} times {config}", step.multiple),
+        }
+    }
+
+    /// Names of the devices of a stage, or their number if they are many.
+    fn devices(&self, step: &Step) -> String {
+        let names = self.device_names(step);
+        match names.len() {
+            0..=2 => names.join(", "),
+            many => format!("all {many} devices"),
+        }
+    }
+
+    fn device_names(&self, step: &Step) -> Vec<&str> {
+        let devices = &self.series_dir.series.devices;
+        step.devices.iter().filter_map(|device| Some(devices.get(*device)?.name.as_str())).collect()
     }
 }
 
 fn outcome(step: &Step) -> String {
-    match (step.state, step.outcome) {
-        (State::Done, Some(outcome)) => outcome.to_string(),
-        (State::Planned, _) => "not run".to_owned(),
-        (State::Running, _) => "running".to_owned(),
-        _ => "interrupted".to_owned(),
-    }
+    step_outcome(step.state, step.outcome, true, "running")
 }

@@ -37,6 +37,8 @@ pub mod text;
 pub mod waf;
 mod words;
 
+pub use words::step_outcome;
+
 /// `value` as JSON in the format of `--json` of all commands, with a newline at the end.
 pub fn json<T: serde::Serialize + ?Sized>(value: &T) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(value)? + "\n")

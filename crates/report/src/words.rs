@@ -86,7 +86,7 @@ impl OutcomeLabel {
 
 /// The outcome of a step, or its state; `running` is the word for a running step. `is_over`: the series has its
 /// conclusion.
-pub(crate) fn step_outcome(state: State, outcome: Option<Outcome>, is_over: bool, running: &str) -> String {
+pub fn step_outcome(state: State, outcome: Option<Outcome>, is_over: bool, running: &str) -> String {
     let state = match (state, outcome) {
         (State::Done, Some(outcome)) => return outcome.to_string(),
         (State::Done, None) => "done",

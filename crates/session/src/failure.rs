@@ -43,6 +43,11 @@ impl Failure {
         Self { message, ..self }
     }
 
+    /// The number of [`Self::exit_code`].
+    pub fn code(&self) -> u8 {
+        self.code
+    }
+
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }

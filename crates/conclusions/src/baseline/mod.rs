@@ -159,7 +159,7 @@ pub fn has_failed(series: &Series, device: usize) -> bool {
 
 /// A simulated drive fitted to the baseline of a real drive, and the rating of this simulated drive. In a series,
 /// `conclusion.details.prediction` has a prediction for each drive.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Prediction {
     /// The drive that was measured.
     pub device: String,

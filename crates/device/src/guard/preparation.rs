@@ -236,7 +236,7 @@ pub fn unix_s() -> u64 {
 }
 
 /// The preparation of one device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Prepared {
     /// Version of the program that began the preparation.
     pub tool: String,

@@ -221,7 +221,7 @@ pub fn prep(args: &PrepArgs, compat_mode: CompatMode) -> Result<ExitCode, Failur
     let code = Preparation { style, ..args.preparation() }.run(&signal_handler)?;
     match (compat_mode, signal_handler.signal_received()) {
         (CompatMode::Act, Some(signal)) => end_by_signal(signal),
-        _ => Ok(ExitCode::from(code)),
+        _ => Ok(code.unwrap_or(ExitCode::SUCCESS)),
     }
 }
 

@@ -329,23 +329,16 @@ impl BurstObserver {
         let Some((trace, start)) = &mut self.trace else { return };
         let (stop_result, seconds) = (trace.stop(), start.elapsed().as_secs_f64());
         self.read_trace();
-        let lost = self.trace.take().map(|(trace, _)| trace.lost());
-        match (stop_result, lost) {
-            (Ok(_), Some(Ok(lost))) if lost.is_none() => {
-                if let Ok(traced) = &mut self.traced {
-                    for count in [
-                        &mut traced.block_reads,
-                        &mut traced.other_reads,
-                        &mut traced.block_writes,
-                        &mut traced.other_writes,
-                    ] {
-                        *count /= seconds;
-                    }
+        let Some((trace, _)) = self.trace.take() else { return };
+        match stop_result.and_then(|_| trace.lost()) {
+            Ok(lost) if lost.is_none() => {
+                if let Ok(TracedRequests { block_reads, other_reads, block_writes, other_writes }) = &mut self.traced {
+                    let counts = [block_reads, other_reads, block_writes, other_writes];
+                    counts.into_iter().for_each(|count| *count /= seconds);
                 }
             }
-            (Ok(_), Some(Ok(lost))) => self.traced = Err(format!("{} events were lost", lost.events().max(lost.gaps))),
-            (Err(error), _) | (_, Some(Err(error))) => self.traced = Err(error.to_string()),
-            (Ok(_), None) => {}
+            Ok(lost) => self.traced = Err(format!("{} events were lost", lost.events().max(lost.gaps))),
+            Err(error) => self.traced = Err(error.to_string()),
         }
     }
 }

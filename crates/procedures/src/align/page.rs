@@ -5,7 +5,7 @@ use super::burst::furthest;
 use super::target::Target;
 use load::workload::act::ActConfig;
 use report::table::Table;
-use results::units::number;
+use results::units::{count, number, span_of};
 use sizing::align::{self, Offsets, PLAUSIBLE_PCT, RequestedLoad, errors, other_rules, worst};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
@@ -251,15 +251,8 @@ impl fmt::Display for Page<'_> {
             ]);
         }
         writeln!(f, "{table}")?;
-        writeln!(f, "cluster: {}; {}", self.target.source, bursts_text(self.rounds))
+        let last = &self.rounds[self.rounds.len() - 1];
+        let (bursts, span) = (count(self.rounds.len() as u64, "burst"), span_of(last.measurement.seconds));
+        writeln!(f, "cluster: {}; {bursts}, each measured for {span}", self.target.source)
     }
-}
-
-fn bursts_text(rounds: &[Round]) -> String {
-    let last = &rounds[rounds.len() - 1];
-    format!(
-        "{}, each measured for {}",
-        results::units::count(rounds.len() as u64, "burst"),
-        results::units::span_of(last.measurement.seconds)
-    )
 }

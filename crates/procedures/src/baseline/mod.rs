@@ -64,10 +64,7 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
     let signal_handler = SignalHandler::install("run the same command to repeat the job", CompatMode::Native)?;
     series_dir.save()?;
     let is_pts = !request.form.pts.is_empty();
-    if !no_prep
-        && !is_pts
-        && let Some(code) = series_dir.prepare(&drives, &signal_handler)?
-    {
+    if !is_pts && let Some(code) = series_dir.prepare(&drives, &signal_handler)? {
         return Ok(code);
     }
     series_dir.examine();
@@ -110,8 +107,7 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
 fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
     let first = |(device, drive): (usize, &Identity)| Some((device, request.form.next(&[], drive.size_bytes)?));
     let jobs: Vec<_> = drives.identities.iter().enumerate().filter_map(first).collect();
-    let borrowed: Vec<_> = jobs.iter().map(|(device, job)| (*device, job)).collect();
-    RealFio::beside(&[request.load(&borrowed)?])
+    RealFio::beside(&[request.load(&jobs)?])
 }
 
 /// Discards each of `devices`, then writes it twice completely, as SNIA's PTS requires before a test. The saturation
@@ -136,8 +132,7 @@ fn precondition(
             Preparation { options: prep_options(2), ..defaults }
         }
     };
-    let code = preparation.run(signal_handler)?;
-    Ok((code != 0).then(|| ExitCode::from(code)))
+    preparation.run(signal_handler)
 }
 
 /// A run of jobs ends after this many I/O errors. A drive with any error gets no further jobs.
@@ -166,8 +161,7 @@ fn run_jobs(
     series_dir: &mut SeriesDir,
     signal_handler: &SignalHandler,
 ) -> Result<ControlFlow<()>, Failure> {
-    let borrowed: Vec<_> = jobs.iter().map(|(device, job)| (*device, job)).collect();
-    let load = request.load(&borrowed)?;
+    let load = request.load(jobs)?;
     let (index, first) = (series_dir.series.steps.len(), &jobs[0].1);
     let dir = format!("{:03}-{}", index + 1, slug(&first.name));
     let steps: Vec<_> = jobs.iter().map(|(device, job)| step(*device, job, &dir, &series_dir.series)).collect();

@@ -159,7 +159,7 @@ impl Request {
         }
         let read_pct = if form.read_only { 100 } else { 50 };
         let widest = Job { read_pct, bytes: [largest(&form); 2], ..Job::default() };
-        let on_all: Vec<_> = (0..args.devices.len()).map(|device| (device, &widest)).collect();
+        let on_all: Vec<_> = (0..args.devices.len()).map(|device| (device, widest.clone())).collect();
         let widest = load_of(&args.devices, form.read_only, &on_all)?;
         Ok(Self { form, devices: args.devices.clone(), no_prep: args.no_prep || args.read_only, widest })
     }
@@ -214,7 +214,7 @@ impl Request {
     }
 
     /// The load of `jobs`, run at the same time, each with the number of its device.
-    pub(super) fn load(&self, jobs: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
+    pub(super) fn load(&self, jobs: &[(usize, Job)]) -> Result<FioLoad, Failure> {
         load_of(&self.devices, self.form.read_only, jobs)
     }
 
@@ -222,7 +222,7 @@ impl Request {
     /// be opened, or does not support one of the sizes.
     pub(super) fn probe_devices(&mut self) -> Result<(), Failure> {
         let reads = Job { read_pct: 100, ..Job::default() };
-        let on_all: Vec<_> = (0..self.devices.len()).map(|device| (device, &reads)).collect();
+        let on_all: Vec<_> = (0..self.devices.len()).map(|device| (device, reads.clone())).collect();
         let reads = load_of(&self.devices, true, &on_all)?;
         let consents = Consents { erase: &[], other_devices: &[], shared: true };
         let devices = Devices::open(&reads.spec(), std::iter::once(&reads), &consents)?;
@@ -299,8 +299,8 @@ fn largest(form: &BaselineRequest) -> u64 {
 }
 
 /// The load of `jobs`. Each job has the index of its device in `devices`.
-fn load_of(devices: &[String], readonly: bool, jobs: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
-    let section = |(device, job): &(usize, &Job)| job.section(&job_name(*device), &devices[*device]);
+fn load_of(devices: &[String], readonly: bool, jobs: &[(usize, Job)]) -> Result<FioLoad, Failure> {
+    let section = |(device, job): &(usize, Job)| job.section(&job_name(*device), &devices[*device]);
     let sections: Vec<_> = jobs.iter().map(section).collect();
     fio::load_of(&sections, readonly)?.ok_or_else(|| Failure::usage("there is no device to measure"))
 }

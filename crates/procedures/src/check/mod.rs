@@ -193,27 +193,20 @@ impl Definition {
         let mut files = BTreeMap::new();
         for run in &self.runs {
             for job in run.parse(&self.name)? {
-                let size = match job.size {
-                    Some(Size::Bytes(bytes)) => bytes,
-                    _ => {
-                        return Err(self.wrong(
-                            run,
-                            &job.name,
-                            "it has no size in bytes - give a size such as size=1g",
-                        ));
-                    }
+                let wrong = |why: &str| Err(self.wrong(run, &job.name, why));
+                let Some(Size::Bytes(size)) = job.size else {
+                    return wrong("it has no size in bytes - give a size such as size=1g");
                 };
                 let is_elsewhere =
                     !job.directory.is_empty() || job.offset != Size::Bytes(0) || job.logs.iter().any(Option::is_some);
                 if is_elsewhere {
-                    let why = "it sets directory, offset or a log - leave them out: the check chooses where files and \
-                               records are";
-                    return Err(self.wrong(run, &job.name, why));
+                    return wrong(
+                        "it sets directory, offset or a log - leave them out: the check chooses where files and \
+                         records are",
+                    );
                 }
                 match &job.filenames[..] {
-                    [] => {
-                        return Err(self.wrong(run, &job.name, "it names no file - give a name such as filename=data"));
-                    }
+                    [] => return wrong("it names no file - give a name such as filename=data"),
                     [name] if is_plain(name) => {
                         let file_use: &mut FileUse = files.entry(name.clone()).or_default();
                         file_use.bytes = size.max(file_use.bytes);
@@ -221,8 +214,7 @@ impl Definition {
                     }
                     names => {
                         let names = names.join(":");
-                        let why = format!("filename={names} is not one name of letters, digits, -, _ and .");
-                        return Err(self.wrong(run, &job.name, &why));
+                        return wrong(&format!("filename={names} is not one name of letters, digits, -, _ and ."));
                     }
                 }
             }
@@ -255,15 +247,9 @@ impl Definition {
             self.wrong(run, "", "its jobs wait for each other (stonewall) - make a separate run of each")
         })?;
         let streams = load.stream_names();
-        for criterion in &run.criteria {
-            if !streams.contains(&criterion.stream) {
-                let why = format!(
-                    "there is no stream {} - the streams are {}",
-                    quoted(&criterion.stream),
-                    streams.join(", ")
-                );
-                return Err(self.wrong(run, "", &why));
-            }
+        if let Some(Criterion { stream, .. }) = run.criteria.iter().find(|it| !streams.contains(&it.stream)) {
+            let (stream, streams) = (quoted(stream), streams.join(", "));
+            return Err(self.wrong(run, "", &format!("there is no stream {stream} - the streams are {streams}")));
         }
         for stream in streams {
             if let Some(limits) = limits_of(&stream, run.criteria.iter()).map_err(Failure::usage)? {

@@ -69,8 +69,8 @@ impl Site {
         // All files have the size of the largest.
         let file_bytes = files.values().map(|used| used.bytes).max().unwrap_or(0);
         let needed_bytes = file_bytes.saturating_mul(files.len() as u64);
-        let own_dir =
-            OwnDir::make(Path::new(path), OWN_DIR, files.keys().map(String::as_str), needed_bytes).map_err(cannot)?;
+        let names: Vec<_> = files.keys().cloned().collect();
+        let own_dir = OwnDir::make(Path::new(path), OWN_DIR, &names, needed_bytes).map_err(cannot)?;
         let target_of = |name: &String| (name.clone(), (own_dir.dir.join(name).to_string_lossy().into_owned(), 0));
         let targets = files.keys().map(target_of).collect();
         Ok(Self { path: path.to_owned(), disks, file_bytes: Some(file_bytes), targets, _own_dir: Some(own_dir) })
@@ -133,12 +133,7 @@ pub(crate) struct OwnDir {
 impl OwnDir {
     /// Creates the directory `name` below `parent` for the files `names` of `needed_bytes` in total, and removes the
     /// files of an earlier check. Errors: the reason, a phrase with a remedy.
-    pub(crate) fn make<'a>(
-        parent: &Path,
-        name: &str,
-        names: impl Iterator<Item = &'a str>,
-        needed_bytes: u64,
-    ) -> Result<Self, String> {
+    pub(crate) fn make(parent: &Path, name: &str, names: &[String], needed_bytes: u64) -> Result<Self, String> {
         refuse_memory(parent)?;
         let dir = parent.join(name);
         let is_new = match fs::DirBuilder::new().mode(0o700).create(&dir) {
@@ -178,7 +173,6 @@ impl OwnDir {
             let name = quoted(&foreign_file.to_string_lossy()).to_string();
             return Err(format!("{} holds {name}, which no check created; remove it", dir.display()));
         }
-        let names: Vec<_> = names.collect();
         let text = format!("{MARK}\n{}\n", names.join("\n"));
         let write_result =
             lock.set_len(0).and_then(|()| lock.write_all(text.as_bytes())).and_then(|()| lock.sync_all());

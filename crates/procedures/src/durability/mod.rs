@@ -29,10 +29,11 @@ use session::failure::Failure;
 use session::signals::EndSignals;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
+use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use sys::buffer::{Buf, Pool};
-use sys::op::{Op, OpKind, Outcome};
+use sys::op::{Op, OpKind, Outcome, WriteSync};
 use witness::Connection;
 
 /// Name of the directory for the files. The directory stays until the session was examined.
@@ -221,10 +222,7 @@ fn examine_session(
                 pass(Slot::Missing);
                 return Ok(());
             };
-            let outcome;
-            (outcome, buf) =
-                read(target, lane.offset(slot), lane.write_bytes as usize, std::mem::replace(&mut buf, Buf::empty()));
-            match outcome {
+            match perform(target.fd(), OpKind::Read, lane.offset(slot), &mut buf, WriteSync::No) {
                 Outcome::Done => pass(Slot::Bytes(&buf)),
                 Outcome::Short(bytes) => pass(Slot::Bytes(&buf[..bytes as usize])),
                 _ => {
@@ -293,7 +291,7 @@ fn read_file(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
 }
 
 /// Bytes at the beginning of the target that are searched for a session.
-const SESSION_BYTES: usize = 1 << 20;
+const SESSION_BYTES: u64 = 1 << 20;
 
 /// Target of the writes.
 struct DurabilityTarget {
@@ -375,31 +373,22 @@ impl DurabilityTarget {
     /// The session on the target, if one is there.
     fn session(&self) -> Result<Option<SessionId>, Failure> {
         let Some(target) = self.to_read()? else { return Ok(None) };
-        let len = SESSION_BYTES.min(target.size_bytes() as usize) / 4096 * 4096;
-        let (mut buf, step) = (one_buffer(len)?, 4096);
+        let len = SESSION_BYTES.min(target.size_bytes()) / 4096 * 4096;
+        let mut buf = one_buffer(4096)?;
         // Read in steps, so that an unreadable sector hides no other.
-        let mut offset = 0;
-        while offset < len {
-            let outcome;
-            (outcome, buf) = read(&target, offset as u64, step, buf);
-            if matches!(outcome, Outcome::Done)
-                && let Some(id) = find_session(&buf[..step])
-            {
-                return Ok(Some(id));
-            }
-            offset += step;
-        }
-        Ok(None)
+        let session_at = |offset| {
+            let outcome = perform(target.fd(), OpKind::Read, offset, &mut buf, WriteSync::No);
+            outcome.is_done().then(|| find_session(&buf))?
+        };
+        Ok((0..len).step_by(4096).find_map(session_at))
     }
 
     /// Names of all files that these lanes use in the directory.
     fn file_names(lanes: &[Lane]) -> Vec<String> {
-        let lane_file_names = |(number, lane): (usize, &Lane)| -> Vec<String> {
-            let slots = 0..if lane.mode == Mode::Rename { u64::from(lane.slots) } else { 0 };
-            let names = slots.map(move |slot| file_name(number as u32, slot));
-            names.chain((lane.mode == Mode::Rename).then(|| new_file_name(number as u32))).collect()
-        };
-        let rename_files = lanes.iter().enumerate().flat_map(lane_file_names);
+        let rename_lanes = (0_u32..).zip(lanes).filter(|(_, lane)| lane.mode == Mode::Rename);
+        let rename_files = rename_lanes.flat_map(|(number, lane)| {
+            (0..u64::from(lane.slots)).map(move |slot| file_name(number, slot)).chain([new_file_name(number)])
+        });
         std::iter::once("data".to_owned()).chain(rename_files).collect()
     }
 
@@ -420,7 +409,7 @@ impl DurabilityTarget {
     fn remove(&self) -> Result<bool, Failure> {
         match &self.dir {
             Some(dir) if dir.exists() => {
-                OwnDir::make(Path::new(&self.path), OWN_DIR, [].into_iter(), 0)
+                OwnDir::make(Path::new(&self.path), OWN_DIR, &[], 0)
                     .map_err(|why| Failure::environment(format!("cannot remove {} - {why}", dir.display())))?;
                 Ok(true)
             }
@@ -456,9 +445,11 @@ fn one_buffer(len: usize) -> Result<Buf, Failure> {
     buf.ok_or_else(|| Failure::environment(format!("cannot get {len} bytes of memory for a buffer")))
 }
 
-/// Reads `len` bytes at `offset` into `buf`.
-fn read(target: &Target, offset: u64, len: usize, buf: Buf) -> (Outcome, Buf) {
-    let mut op = Op::new(OpKind::Read, offset, len as u32, buf);
-    let outcome = sys::call::perform_call(target.fd(), 0, &mut op);
-    (outcome, op.buf)
+/// Performs an operation at `offset`, on the whole `buf`.
+fn perform(fd: BorrowedFd<'_>, kind: OpKind, offset: u64, buf: &mut Buf, sync: WriteSync) -> Outcome {
+    let bytes = std::mem::replace(buf, Buf::empty());
+    let mut op = Op { sync, ..Op::new(kind, offset, bytes.len() as u32, bytes) };
+    let outcome = sys::call::perform_call(fd, 0, &mut op);
+    *buf = op.buf;
+    outcome
 }

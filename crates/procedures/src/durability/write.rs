@@ -10,7 +10,7 @@
 //! is within a write, and the witness has confirmed all writes.
 
 use super::witness::Connection;
-use super::{DurabilityTarget, OWN_DIR, Request, cannot_ask, file_name, new_file_name, one_buffer};
+use super::{DurabilityTarget, OWN_DIR, Request, cannot_ask, file_name, new_file_name, one_buffer, perform};
 use crate::check::OwnDir;
 use conclusions::durability::examine::stamp;
 use conclusions::durability::session::{BATCH_MAX, FORMAT_VERSION, Lane, Mode, Session, SessionId};
@@ -32,7 +32,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use sys::buffer::Buf;
-use sys::op::{Op, OpKind, WriteSync};
+use sys::op::{OpKind, WriteSync};
 use sys::random::Random;
 
 /// Time for which the lanes with flushes, or the lanes without flushes, write alone.
@@ -179,9 +179,8 @@ fn open(
         let cannot = |why| Failure::environment(format!("cannot check {} - {why}", request.path));
         let of_files = lanes.iter().filter(|lane| lane.mode == Mode::Rename).map(Lane::bytes).sum::<u64>();
         let names = DurabilityTarget::file_names(lanes);
-        let names = names.iter().map(String::as_str);
         let mut own_dir =
-            OwnDir::make(Path::new(&durability_target.path), OWN_DIR, names, size + of_files).map_err(cannot)?;
+            OwnDir::make(Path::new(&durability_target.path), OWN_DIR, &names, size + of_files).map_err(cannot)?;
         own_dir.stays = true;
         console::note(&format!(
             "writing files, {} in total, in {}; they stay until they are read after the cut",
@@ -234,15 +233,13 @@ fn lay_out(session: &Session, target: &Target) -> Result<(), Failure> {
                 fill(part, &mut random);
                 stamp(part, session.id, number, lane, slot, 0);
             }
-            let mut op = Op::new(OpKind::Write, lane.offset(first), buf.len() as u32, buf);
-            let outcome = sys::call::perform_call(target.fd(), 0, &mut op);
-            buf = op.buf;
+            let outcome = perform(target.fd(), OpKind::Write, lane.offset(first), &mut buf, WriteSync::No);
             if !outcome.is_done() {
                 return Err(failed(outcome.to_string()));
             }
         }
     }
-    let outcome = sys::call::perform_call(target.fd(), 0, &mut Op::new(OpKind::FlushFile, 0, 0, Buf::empty()));
+    let outcome = perform(target.fd(), OpKind::FlushFile, 0, &mut Buf::empty(), WriteSync::No);
     if outcome.is_done() { Ok(()) } else { Err(failed(outcome.to_string())) }
 }
 
@@ -474,10 +471,7 @@ impl Worker {
 }
 
 fn carry_out(fd: BorrowedFd<'_>, kind: OpKind, offset: u64, buf: &mut Buf, sync: WriteSync) -> Result<(), String> {
-    let bytes = std::mem::replace(buf, Buf::empty());
-    let mut op = Op { sync, ..Op::new(kind, offset, bytes.len() as u32, bytes) };
-    let outcome = sys::call::perform_call(fd, 0, &mut op);
-    *buf = op.buf;
+    let outcome = perform(fd, kind, offset, buf, sync);
     if outcome.is_done() { Ok(()) } else { Err(format!("{kind} at byte {offset} failed: {outcome}")) }
 }
 

@@ -41,28 +41,6 @@ const WINDOW_SEC: std::ops::RangeInclusive<f64> = 2.0..=30.0;
 /// Number of windows in a run with stalls.
 const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=12.0;
 
-/// Estimate of the number of stalls in an hour, if stalls come every `every_s`.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Count {
-    /// The mean number.
-    Mean,
-    /// Fewest stalls that an hour can have.
-    Least,
-    /// Most stalls that an hour can have.
-    Most,
-}
-
-impl Count {
-    fn of(self, every_s: f64) -> f64 {
-        let mean = HOUR_SEC / every_s;
-        match self {
-            Self::Mean => mean,
-            Self::Least => mean.floor(),
-            Self::Most => mean.ceil(),
-        }
-    }
-}
-
 /// A search for the highest load that a drive holds.
 pub(super) struct HourSearch<'a> {
     steady: Base1x,
@@ -79,10 +57,11 @@ pub(super) struct HourSearch<'a> {
 }
 
 impl<'a> HourSearch<'a> {
-    /// A search on `drive`, with `count` stalls in the hour.
+    /// A search on `drive`. `stalls_from_mean`: the number of stalls in the hour, from the mean number: the fewest that
+    /// an hour can have, the most, or the mean.
     pub(super) fn new(
         drive: &FittedDrive,
-        count: Count,
+        stalls_from_mean: fn(f64) -> f64,
         load: &'a PredictedLoad,
         signal_handler: &'a SignalHandler,
     ) -> Result<Self, Failure> {
@@ -102,7 +81,7 @@ impl<'a> HourSearch<'a> {
                 (WINDOW_STALLS * ms / 1e3).clamp(*WINDOW_SEC.start(), *WINDOW_SEC.end()).max(2.0 * ms / 1e3);
             let window_sec = window_sec.min(every_s.max(1.0)).ceil();
             let name = format!("{}+stall-ms={ms:.3}+stall-every-s={window_sec}", drive.steady);
-            Ok::<_, Failure>((console::quietly(|| base(&name))?, window_sec, count.of(every_s)))
+            Ok::<_, Failure>((console::quietly(|| base(&name))?, window_sec, stalls_from_mean(HOUR_SEC / every_s)))
         };
         let stalled = drive.stalls.map(stalled).transpose()?.filter(|(_, _, stalls)| *stalls > 0.0);
         Ok(Self { steady, stalled, period_sec, load, signal_handler, temp_dir, iops: 0.0, runs: 0 })

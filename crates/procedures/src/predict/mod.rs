@@ -18,7 +18,7 @@ use conclusions::baseline::{
 };
 use conclusions::rating::three_digits;
 use conclusions::series::{Identity, Purpose};
-use hour::{Count, HourSearch};
+use hour::HourSearch;
 use load::baseline::BaselineRequest;
 use load::baseline::fit::{Fit, fit};
 use results::judge::Sla;
@@ -28,6 +28,7 @@ use session::console;
 use session::failure::Failure;
 use session::signals::SignalHandler;
 use session::user_file::{is_ours, write_file};
+use std::convert::identity;
 use std::path::{Path, PathBuf};
 
 /// The load whose rating is predicted.
@@ -120,20 +121,11 @@ fn of_drive(
     let observations = Observations::of(points);
     let blank = Prediction {
         device: device.name.clone(),
-        declined: None,
         unknown: observations.unknown(device),
-        simulated: None,
-        parameters: Vec::new(),
-        points: 0,
         in_doubt,
-        error_pct: 0.0,
-        misses: Vec::new(),
         load: load.config.as_ref().map_or_else(|| "ACT's".to_owned(), |path| path.display().to_string()),
         limits: load.sla.to_string(),
-        rating: None,
-        rating_low: None,
-        rating_high: None,
-        remarks: Vec::new(),
+        ..Prediction::default()
     };
     let declined = |declined: Declined| Ok(Some(Prediction { declined: Some(declined), ..blank.clone() }));
     if let Some(drift) = observations.drift() {
@@ -182,11 +174,11 @@ fn ratings(
     signal_handler: &SignalHandler,
 ) -> Result<Option<[Option<f64>; 3]>, Failure> {
     let mut ratings = [None; 3];
-    let drives = [(&fit.nearest, Count::Mean), (&fit.slow, Count::Most), (&fit.fast, Count::Least)];
-    for (number, (drive, count)) in drives.into_iter().enumerate() {
+    let drives: [(_, fn(f64) -> f64); 3] = [(&fit.nearest, identity), (&fit.slow, f64::ceil), (&fit.fast, f64::floor)];
+    for (number, (drive, stalls_from_mean)) in drives.into_iter().enumerate() {
         // Start the searches for both end drives at the rating of the fitted drive, which is near their ratings.
         let start = ratings[0].unwrap_or(if number == 0 { 1.0 } else { hour::LEAST });
-        ratings[number] = HourSearch::new(drive, count, load, signal_handler)?.highest(start)?;
+        ratings[number] = HourSearch::new(drive, stalls_from_mean, load, signal_handler)?.highest(start)?;
         if signal_handler.signal_received().is_some() {
             return Ok(None);
         }

@@ -16,6 +16,7 @@ use load::workload::{BuildContext, RunPlan, Workload};
 use session::console;
 use session::devices::Devices;
 use session::engine::{Engine, EngineFacts};
+use session::failure::Failure;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -61,7 +62,7 @@ pub(super) struct Job {
 
 impl Job {
     /// Prepares the device from the recorded position on, and reads back a sample.
-    pub(super) fn prepare(mut self) -> Result<JobResult, PrepError> {
+    pub(super) fn prepare(mut self) -> Result<JobResult, Failure> {
         let is_begun = self.prepared.passes_done > 0 || self.prepared.mark_bytes > 0;
         if is_begun {
             self.check_resumable()?;
@@ -80,7 +81,7 @@ impl Job {
     }
 
     /// Reads back a sample of a prepared device.
-    pub(super) fn verify_only(mut self) -> Result<JobResult, PrepError> {
+    pub(super) fn verify_only(mut self) -> Result<JobResult, Failure> {
         let verified = self.verify()?;
         Ok(JobResult { prepared: self.prepared, verified, written: self.written })
     }
@@ -97,7 +98,7 @@ impl Job {
     }
 
     /// Discards the whole device, or the part that is not used.
-    fn discard(&mut self) -> Result<(), PrepError> {
+    fn discard(&mut self) -> Result<(), Failure> {
         let Prepared { discard_first, used_bytes, size_bytes, .. } = self.prepared;
         let start = if discard_first { 0 } else { used_bytes };
         if start == size_bytes {
@@ -118,7 +119,7 @@ impl Job {
                     ));
                     return Ok(());
                 }
-                Err(error) => return Err(PrepError::Device(format!("{}: {error}", self.name))),
+                Err(error) => return Err(Failure::device(format!("{}: {error}", self.name))),
             }
             self.check_interrupted()?;
         }
@@ -128,7 +129,7 @@ impl Job {
     }
 
     /// Writes one pass, from the mark on.
-    fn pass(&mut self) -> Result<(), PrepError> {
+    fn pass(&mut self) -> Result<(), Failure> {
         let pass = self.prepared.passes_done;
         let content = self.content(self.prepared.fill_of(pass));
         let (used_bytes, direct_bytes) = self.extent();
@@ -144,37 +145,42 @@ impl Job {
         let pass = Pass { device: self.name.clone(), range: start..end, mark: mark.clone(), content, random };
         let run_result = if start < end { self.run(&pass, Some(&mark)) } else { Ok(()) };
         // A failed device is not synced again: the earlier record remains valid.
-        if matches!(run_result, Ok(()) | Err(PrepError::Interrupted)) {
+        if run_result.as_ref().err().is_none_or(|failure| failure.code() == INTERRUPTED) {
             let (sync_start, mark) = (Instant::now(), mark.load(Ordering::Acquire));
             self.ledger.checkpoint(&mut self.prepared, mark)?;
             self.written.bytes += mark - start;
             self.written.ns += sync_start.elapsed().as_nanos() as u64;
         }
         run_result?;
-        self.write_remainder(direct_bytes, used_bytes, content)?;
+        self.write_remainder(content)?;
         self.prepared.passes_done += 1;
         self.prepared.mark_bytes = 0;
         self.ledger.keep(&self.prepared);
         Ok(())
     }
 
-    /// Writes the remainder at the end of a file, which is shorter than the unit of direct I/O.
-    fn write_remainder(&self, direct_bytes: u64, used_bytes: u64, content: Content) -> Result<(), PrepError> {
-        let (Some(target), true) = (self.target(), direct_bytes < used_bytes) else { return Ok(()) };
-        // Start the write at the last boundary of a salt block.
+    /// Offset and content of the remainder at the end of a file, which is shorter than the unit of direct I/O.
+    fn remainder(&self, content: Content) -> Option<(u64, Vec<u8>)> {
+        let (used_bytes, direct_bytes) = Some(self.extent()).filter(|(used, direct)| direct < used)?;
+        // The content is computed from the last boundary of a salt block on.
         let begin = direct_bytes / SPOT_BYTES as u64 * SPOT_BYTES as u64;
         let mut bytes = vec![0; (used_bytes - begin) as usize];
         content.put(&mut bytes, begin);
-        let bytes = &bytes[(direct_bytes - begin) as usize..];
-        target.write_remainder(bytes, direct_bytes).map_err(|error| {
+        Some((direct_bytes, bytes.split_off((direct_bytes - begin) as usize)))
+    }
+
+    /// Writes the remainder at the end of a file.
+    fn write_remainder(&self, content: Content) -> Result<(), Failure> {
+        let (Some(target), Some((offset, bytes))) = (self.target(), self.remainder(content)) else { return Ok(()) };
+        target.write_remainder(&bytes, offset).map_err(|error| {
             let (name, len) = (&self.name, bytes.len());
-            PrepError::Device(format!("write of {len} bytes at byte {direct_bytes} of {name} failed: {error}"))
+            Failure::device(format!("write of {len} bytes at byte {offset} of {name} failed: {error}"))
         })
     }
 
     /// Order of the writes, if it is random.
-    fn order(&self) -> Result<Option<Arc<Order>>, PrepError> {
-        resume::order(&self.prepared).map_err(PrepError::Environment)
+    fn order(&self) -> Result<Option<Arc<Order>>, Failure> {
+        resume::order(&self.prepared).map_err(Failure::environment)
     }
 
     /// Data that the salt pass `fill` writes; `None`: zeros.
@@ -183,17 +189,26 @@ impl Job {
     }
 
     /// Runs `workload` until its stream ends. With a `mark`, regularly records progress.
-    pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), PrepError> {
+    pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), Failure> {
         let facts = EngineFacts::unpaced(&self.engine);
         let context = BuildContext { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
         let mut plan = RunPlan::new(vec![self.name.to_string()], [].into());
         workload
             .build(&self.devices.shapes(), &context, &mut plan)
-            .map_err(|error| PrepError::Environment(format!("{}: {error}", self.name)))?;
+            .map_err(|error| Failure::environment(format!("{}: {error}", self.name)))?;
         let settings = Settings::until_done(facts.pacing());
         let (layout, control) = (plan.layout, self.control.clone());
         let run_config = RunConfig { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, control };
-        let mut tracker = Tracker::new(&mut self.prepared, &self.ledger, &self.status, mark.map(Arc::as_ref));
+        let mut tracker = Tracker {
+            prepared: &mut self.prepared,
+            ledger: &self.ledger,
+            status: &self.status,
+            mark: mark.map(Arc::as_ref),
+            last_record: Instant::now(),
+            ended_ns: 0,
+            failure: None,
+            record_error: None,
+        };
         let run_result = self.engine.run(&run_config, plan.shards, &self.devices, 1, &facts, &mut tracker);
         if mark.is_some() {
             self.written.ns += tracker.ended_ns;
@@ -202,20 +217,20 @@ impl Job {
             return Err(broken);
         }
         if let Some(failure) = tracker.failure {
-            return Err(PrepError::Device(failure));
+            return Err(Failure::device(failure));
         }
-        run_result.map_err(|error: RunError| PrepError::Environment(format!("{}: {error}", self.name)))?;
+        run_result.map_err(|error: RunError| Failure::environment(format!("{}: {error}", self.name)))?;
         self.check_interrupted()
     }
 
     /// Fails if the user interrupted the run, or if the run ended before the stream ended.
-    fn check_interrupted(&self) -> Result<(), PrepError> {
+    fn check_interrupted(&self) -> Result<(), Failure> {
         match self.control.cause() {
             None => Ok(()),
-            Some(EndCause::Requested { .. }) => Err(PrepError::Interrupted),
-            Some(EndCause::Gone { error, .. }) => Err(PrepError::Device(format!("{} disappeared: {error}", self.name))),
-            Some(EndCause::Failed { message }) => Err(PrepError::Environment(format!("{}: {message}", self.name))),
-            Some(other) => Err(PrepError::Device(format!("{}: {other:?}", self.name))),
+            Some(EndCause::Requested { .. }) => Err(Failure::invalid("interrupted")),
+            Some(EndCause::Gone { error, .. }) => Err(Failure::device(format!("{} disappeared: {error}", self.name))),
+            Some(EndCause::Failed { message }) => Err(Failure::environment(format!("{}: {message}", self.name))),
+            Some(other) => Err(Failure::device(format!("{}: {other:?}", self.name))),
         }
     }
 }
@@ -237,7 +252,7 @@ pub(super) enum SampleResult {
 
 impl Job {
     /// Reads back a sample and compares it with the data of the last pass.
-    pub(super) fn verify(&mut self) -> Result<SampleResult, PrepError> {
+    pub(super) fn verify(&mut self) -> Result<SampleResult, Failure> {
         let Some(target) = self.target().cloned() else { return Ok(SampleResult::Simulated) };
         if self.samples == 0 {
             return Ok(SampleResult::No);
@@ -251,12 +266,12 @@ impl Job {
         self.prepared.sample = Some(sample.clone());
         match first_mismatch {
             None => Ok(SampleResult::Equal(sample)),
-            Some(_) if !is_same => Err(PrepError::Environment(format!(
+            Some(_) if !is_same => Err(Failure::environment(format!(
                 "cannot verify {} - another run began to write to it while it was read back - wait for the end of that \
                  run, then prepare the device again",
                 self.name
             ))),
-            Some(first) => Err(PrepError::Device(format!(
+            Some(first) => Err(Failure::device(format!(
                 "{} does not hold the written data: {mismatches} of {spots} places read back differ, the first {first} \
                  - the device lost or changed data, or another program wrote to it - do not trust it until the cause \
                  is known",
@@ -267,7 +282,7 @@ impl Job {
 
     /// Checks before a resume, by a small sample, that the device holds the recorded data. The device may have been
     /// discarded, or a new file may have the inode number of an old file: neither changes the record.
-    pub(super) fn check_resumable(&mut self) -> Result<(), PrepError> {
+    pub(super) fn check_resumable(&mut self) -> Result<(), Failure> {
         let Prepared { passes_done, mark_bytes, .. } = self.prepared;
         let (_, direct_bytes) = self.extent();
         // Data after the mark are yet to be written, so nothing is checked at the start of a pass.
@@ -291,7 +306,7 @@ impl Job {
             self.compare(place_end, BEGUN_SPOTS, content, written_order)?;
         match first_mismatch {
             None => Ok(()),
-            Some(first) => Err(PrepError::Environment(format!(
+            Some(first) => Err(Failure::environment(format!(
                 "cannot resume {} - by its record all bytes before {end} are written, but {mismatches} of {spots} \
                  places read back differ, the first {first} - the device was discarded, replaced or written to, or \
                  lost data - give --restart to prepare it from the beginning",
@@ -309,7 +324,7 @@ impl Job {
         spots: u64,
         content: Content,
         order: Option<(Arc<Order>, u64)>,
-    ) -> Result<Compared, PrepError> {
+    ) -> Result<Compared, Failure> {
         let compared = Arc::new(Mutex::new(Compared::default()));
         let seed = unix_s() ^ u64::from(std::process::id()) << 32;
         let device = self.name.clone();
@@ -322,48 +337,20 @@ impl Job {
         Ok(compared)
     }
 
-    fn compare_remainder(&self, target: &Target, content: Content, compared: &mut Compared) -> Result<(), PrepError> {
-        let (used_bytes, direct_bytes) = self.extent();
-        if direct_bytes == used_bytes {
-            return Ok(());
-        }
-        let begin = direct_bytes / SPOT_BYTES as u64 * SPOT_BYTES as u64;
-        let (mut actual, mut expected) =
-            (vec![0; (used_bytes - direct_bytes) as usize], vec![0; (used_bytes - begin) as usize]);
-        let failed = |error| {
-            PrepError::Device(format!(
-                "read of {} bytes at byte {direct_bytes} of {} failed: {error}",
-                used_bytes - direct_bytes,
-                self.name
-            ))
-        };
-        target.read_remainder(&mut actual, direct_bytes).map_err(failed)?;
-        content.put(&mut expected, begin);
-        compared.compare(direct_bytes, &expected[(direct_bytes - begin) as usize..], &actual);
+    fn compare_remainder(&self, target: &Target, content: Content, compared: &mut Compared) -> Result<(), Failure> {
+        let Some((offset, expected)) = self.remainder(content) else { return Ok(()) };
+        let mut actual = vec![0; expected.len()];
+        target.read_remainder(&mut actual, offset).map_err(|error| {
+            let (name, len) = (&self.name, expected.len());
+            Failure::device(format!("read of {len} bytes at byte {offset} of {name} failed: {error}"))
+        })?;
+        compared.compare(offset, &expected, &actual);
         Ok(())
     }
 }
 
-/// Why the preparation of a device ended early.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum PrepError {
-    /// The device failed, or does not hold the written data: exit code 1.
-    Device(String),
-    /// The host failed: exit code 3.
-    Environment(String),
-    /// The user interrupted the preparation: exit code 4.
-    Interrupted,
-}
-
-impl PrepError {
-    pub(super) fn exit_code(&self) -> u8 {
-        match self {
-            Self::Device(_) => 1,
-            Self::Environment(_) => 3,
-            Self::Interrupted => 4,
-        }
-    }
-}
+/// Exit code of an interrupted preparation; a failed device or host has a lower one.
+pub(super) const INTERRUPTED: u8 = 4;
 
 /// Records the progress of a device's preparation.
 pub(super) struct Ledger {
@@ -381,12 +368,10 @@ pub(super) struct Ledger {
 impl Ledger {
     /// Records `prepared` before the first write, which makes the old record wrong: if recording fails, nothing is
     /// written.
-    pub(super) fn begin(&self, prepared: &Prepared) -> Result<(), PrepError> {
+    pub(super) fn begin(&self, prepared: &Prepared) -> Result<(), Failure> {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;
-            PrepError::Environment(format!(
-                "cannot begin to prepare {path} - its old record would become wrong: {error}"
-            ))
+            Failure::environment(format!("cannot begin to prepare {path} - its old record would become wrong: {error}"))
         })
     }
 
@@ -421,10 +406,10 @@ impl Ledger {
     }
 
     /// Syncs the device, and only then records that all data before `mark` are durable.
-    pub(super) fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), PrepError> {
+    pub(super) fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), Failure> {
         if let Some(Err(error)) = self.target.as_ref().map(|target| target.sync()) {
             let name = &prepared.path;
-            return Err(PrepError::Device(format!("{name} cannot sync written data to its medium: {error}")));
+            return Err(Failure::device(format!("{name} cannot sync written data to its medium: {error}")));
         }
         prepared.mark_bytes = mark;
         self.keep(prepared);
@@ -451,10 +436,11 @@ mod tests {
             has_warned: Cell::new(false),
         };
         let prepared = begun("serial a");
-        let Err(PrepError::Environment(why)) = ledger.begin(&prepared) else { panic!("it begins") };
-        assert!(why.starts_with("cannot begin to prepare /dev/x - its old record would become wrong"), "{why}");
+        let failure = ledger.begin(&prepared).unwrap_err();
+        let begin = "cannot begin to prepare /dev/x - its old record would become wrong";
+        assert!(failure.code() == 3 && failure.message.starts_with(begin), "{failure}");
         ledger.records.keep("serial a", prepared.size_bytes, PREPARATION).unwrap();
-        assert_eq!(ledger.begin(&prepared), Ok(()));
+        ledger.begin(&prepared).unwrap();
         assert_eq!(ledger.records.find("serial a").unwrap().prepared, Some(prepared));
     }
 }

@@ -14,7 +14,7 @@ pub use status::Style;
 use device::guard::{Prepared, unix_s};
 use engine::DeviceName;
 use ftl::over_provisioning::BothConventions;
-use job::{Job, JobResult, PrepError, SampleResult};
+use job::{INTERRUPTED, Job, JobResult, SampleResult};
 use load::workload::prepare::{BLOCK_BYTES, SPOT_BYTES};
 use results::units::{self, clock};
 use session::console;
@@ -25,6 +25,7 @@ use session::progress::REFRESH_INTERVAL;
 use session::runner::command;
 use session::signals::SignalHandler;
 use status::Bars;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -74,9 +75,9 @@ impl Preparation {
         }
     }
 
-    /// Prepares or verifies the devices, until the end or a signal. Returns the exit code: 0, 1 for a failed device, 3
-    /// for a failure of the host, 4 if interrupted.
-    pub fn run(&self, signal_handler: &SignalHandler) -> Result<u8, Failure> {
+    /// Prepares or verifies the devices, until the end or a signal. Returns an exit code unless all succeed: 1 for a
+    /// failed device, 3 for a failure of the host, 4 if interrupted.
+    pub fn run(&self, signal_handler: &SignalHandler) -> Result<Option<ExitCode>, Failure> {
         if self.verify && self.samples == 0 {
             return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
         }
@@ -154,27 +155,26 @@ impl Preparation {
         Ok(threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
     }
 
-    /// Prints the results and returns the exit code; a failed device has precedence.
-    fn print_results(&self, job_ends: &[JobEnd]) -> Result<u8, Failure> {
-        let mut codes = Vec::new();
+    /// Prints the results. Returns the exit code of the failures; a failed device has precedence.
+    fn print_results(&self, job_ends: &[JobEnd]) -> Result<Option<ExitCode>, Failure> {
         for ((result, seconds), name) in job_ends.iter().zip(&self.devices) {
             match result {
                 Ok(done) => console::result(&summary(name, done, *seconds, self.verify))?,
-                Err(PrepError::Device(why) | PrepError::Environment(why)) => console::error(why),
-                Err(PrepError::Interrupted) => {
+                Err(failure) if failure.code() == INTERRUPTED => {
                     let command = command().into_iter().filter(|argument| argument != "--restart");
                     let command: Vec<_> = command.map(|argument| console::shell_quoted(&argument)).collect();
                     console::notice(&format!("{name}: interrupted; to resume: {}", command.join(" ")));
                 }
+                Err(failure) => console::error(&failure.message),
             }
-            codes.extend(result.as_ref().err().map(PrepError::exit_code));
         }
-        Ok([1, 3, 4].into_iter().find(|severe| codes.contains(severe)).unwrap_or(0))
+        let failures = job_ends.iter().filter_map(|(result, _)| result.as_ref().err());
+        Ok(failures.map(Failure::code).min().map(ExitCode::from))
     }
 }
 
 /// Result of a device's job, and its duration in seconds.
-type JobEnd = (Result<JobResult, PrepError>, u64);
+type JobEnd = (Result<JobResult, Failure>, u64);
 
 /// Passes to write, as text.
 fn passes(prepared: &Prepared) -> String {

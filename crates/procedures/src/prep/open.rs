@@ -253,7 +253,6 @@ pub(super) fn simulate(options: &PrepOptions, names: &[DeviceName]) -> Result<Ve
 #[cfg(test)]
 mod tests {
     use super::super::Style;
-    use super::super::job::PrepError;
     use super::*;
     use device::guard::{EraseAnswers, Guard};
     use session::engine::Demand;
@@ -321,8 +320,8 @@ mod tests {
         let drive = || opened(place.consent(&facts), place.resume(), &facts, &WANTED, &place.records).unwrap();
         let mut frozen = job(drive(), &place);
         frozen.ledger.records = Records::without_dir();
-        let Err(PrepError::Environment(why)) = frozen.prepare() else { panic!("it was prepared") };
-        assert!(why.starts_with("cannot begin to prepare"), "{why}");
+        let failure = frozen.prepare().unwrap_err();
+        assert!(failure.code() == 3 && failure.message.starts_with("cannot begin to prepare"), "{failure}");
         assert!(fs::read(place.file()).unwrap() == vec![0; SIZE]);
         job(drive(), &place).prepare().unwrap();
         assert!(fs::read(place.file()).unwrap() != vec![0; SIZE]);
@@ -340,8 +339,9 @@ mod tests {
         place.records.keep_prepared(&identity, &taken).unwrap();
         verified().unwrap();
         fs::write(place.file(), vec![0; SIZE]).unwrap();
-        let Err(PrepError::Environment(why)) = verified() else { panic!("the device is blamed") };
-        assert!(why.contains("another run began to write to it while it was read back"), "{why}");
+        let failure = verified().unwrap_err();
+        assert_eq!(failure.code(), 3, "the device is blamed");
+        assert!(failure.message.contains("another run began to write to it while it was read back"), "{failure}");
         assert_eq!(place.records.find(&identity).unwrap().prepared, Some(taken));
     }
 

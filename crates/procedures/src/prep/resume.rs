@@ -124,17 +124,12 @@ impl Resume {
             size_bytes: *size_bytes,
             used_bytes,
             discard_first: discards_first(facts, options),
-            rest_discarded: false,
             zeros: options.zeros,
             fills: options.fills,
             random: options.random.map(|random| random.order(*size_bytes, used_bytes)),
             seed: options.seed.unwrap_or(start_params.seed),
             started_unix_s: start_params.unix_s,
-            ended_unix_s: None,
-            passes_done: 0,
-            mark_bytes: 0,
-            sample: None,
-            written_since: None,
+            ..Prepared::default()
         };
         order(&prepared)?;
         Ok(Self { prepared, key: None })

@@ -2,12 +2,13 @@
 //!
 //! The job's thread reports, not the issuing thread, so that a sync delays no write.
 
-use super::job::{Ledger, PrepError};
+use super::job::Ledger;
 use device::guard::Prepared;
 use load::run::{FailedOperation, Sink, SinkError};
 use results::cell::Interval;
 use results::units::{clock, printable};
 use session::console::{self, columns};
+use session::failure::Failure;
 use session::progress::PROGRESS_INTERVAL;
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -263,45 +264,21 @@ fn line(name: &str, width: usize, status: &Status, is_simulated: bool) -> String
 
 /// Receives the results of a run: progress for the screen and the record, and the first failure.
 pub(super) struct Tracker<'a> {
-    prepared: &'a mut Prepared,
-    ledger: &'a Ledger,
-    status: &'a Shared,
-    mark: Option<&'a AtomicU64>,
-    last_record: Instant,
+    pub prepared: &'a mut Prepared,
+    pub ledger: &'a Ledger,
+    pub status: &'a Shared,
+    /// Mark of the pass, to record; `None`: nothing is recorded.
+    pub mark: Option<&'a AtomicU64>,
+    pub last_record: Instant,
     /// End of the last interval, by the run's clock.
     pub ended_ns: u64,
     /// The first operation that failed.
     pub failure: Option<String>,
     /// Error that stopped the recording.
-    pub record_error: Option<PrepError>,
-}
-
-impl<'a> Tracker<'a> {
-    /// A tracker of a run on the device of `prepared`. With a `mark`, it records the mark.
-    pub(super) fn new(
-        prepared: &'a mut Prepared,
-        ledger: &'a Ledger,
-        status: &'a Shared,
-        mark: Option<&'a AtomicU64>,
-    ) -> Self {
-        Self {
-            prepared,
-            ledger,
-            status,
-            mark,
-            last_record: Instant::now(),
-            ended_ns: 0,
-            failure: None,
-            record_error: None,
-        }
-    }
+    pub record_error: Option<Failure>,
 }
 
 impl Sink for Tracker<'_> {
-    fn ready(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         let bytes = interval.cells.iter().map(|cell| cell.counts.bytes).sum();
         self.status.add(bytes, interval.end_ns.saturating_sub(self.ended_ns));
@@ -314,7 +291,7 @@ impl Sink for Tracker<'_> {
         let result = self.ledger.checkpoint(self.prepared, mark);
         self.last_record = Instant::now();
         result.map_err(|broken| {
-            let why = format!("{broken:?}");
+            let why = broken.message.clone();
             self.record_error = Some(broken);
             why.into()
         })
@@ -326,8 +303,6 @@ impl Sink for Tracker<'_> {
         let line = || format!("{kind} of {len} bytes at byte {offset} of {} failed: {error}", self.prepared.path);
         self.failure.get_or_insert_with(line);
     }
-
-    fn idle(&mut self) {}
 }
 
 #[cfg(test)]

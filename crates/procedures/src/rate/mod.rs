@@ -115,15 +115,13 @@ pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
     let signal_handler = SignalHandler::install("run the same command to repeat the step", CompatMode::Native)?;
     series_dir.series.conclusion = None;
     series_dir.save()?;
-    if !args.no_prep
-        && let Some(code) = series_dir.prepare(&drives, &signal_handler)?
-    {
+    if let Some(code) = series_dir.prepare(&drives, &signal_handler)? {
         return Ok(code);
     }
     series_dir.examine();
     series_dir.print_findings();
     console::note(&summary(&series_dir, &request));
-    let Some(finding) = climb(args, &request, &mut series_dir, &signal_handler)? else {
+    let Some(finding) = climb(&request, &mut series_dir, &signal_handler)? else {
         return series_dir
             .show_interruption(": run the same command to repeat the interrupted step", &steps(&series_dir));
     };
@@ -136,7 +134,6 @@ pub fn run(args: &RateOptions) -> Result<ExitCode, Failure> {
 
 /// Runs loads until the rating is found; `None`: interrupted.
 fn climb(
-    args: &RateOptions,
     request: &Request,
     series_dir: &mut SeriesDir,
     signal_handler: &SignalHandler,
@@ -147,11 +144,11 @@ fn climb(
         if signal_handler.signal_received().is_some() {
             return Ok(None);
         }
-        let next_run = match search.next(request) {
-            Ok(moved) => moved,
+        let next_run = match search.next() {
+            Ok(next_run) => next_run,
             Err(finding) => return Ok(Some(finding)),
         };
-        if search.run(next_run, args, request, series_dir, signal_handler)?.is_break() {
+        if search.run(next_run, series_dir, signal_handler)?.is_break() {
             return Ok(None);
         }
     }
@@ -333,7 +330,7 @@ impl Request {
 
 /// Prints the plan of a dry run. Returns the exit code.
 fn show_plan(series_dir: &SeriesDir, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
-    let (least_sec, most_sec) = SearchRun::replayed(request, &series_dir.series).range_sec(request);
+    let (least_sec, most_sec) = SearchRun::replayed(request, &series_dir.series).range_sec();
     let devices = drives.plan(&drives.to_prepare(series_dir.has_begun()));
     let time_note = if request.simulated { " of simulated time" } else { "" };
     console::page(&format!(

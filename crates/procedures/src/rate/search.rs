@@ -1,6 +1,6 @@
 //! A search in progress: the next load, its run, and the result.
 
-use super::{RateOptions, Request, result_word};
+use super::{Request, result_word};
 use crate::series::{SeriesDir, now_unix_ms, single_load};
 use conclusions::rating::{
     Details, JudgedStep, NextRun, Search, SearchResult, Shares, StepOutcome, StepPurpose, Stop, Watcher,
@@ -31,14 +31,13 @@ const RANGE_BELOW: f64 = 100.0;
 const RANGE_ABOVE: f64 = 1.1;
 
 /// A search in progress.
-pub(super) struct SearchRun {
+pub(super) struct SearchRun<'a> {
+    request: &'a Request,
     search: Search,
     /// Shares at each load that was held, from its last run.
     shares: Vec<(NextRun, Vec<Shares>)>,
     /// Longest time so far before a slow spell of the drive, seconds.
     wait_sec: f64,
-    /// Simulated drives are new in each run, so they need no recovery from overload.
-    is_simulated: bool,
     /// Seconds under load so far.
     ran_sec: f64,
     /// Consecutive steps limited by flashproof or its host.
@@ -47,15 +46,14 @@ pub(super) struct SearchRun {
     is_time_up: bool,
 }
 
-impl SearchRun {
+impl<'a> SearchRun<'a> {
     /// The search after the steps done in `series`.
-    pub(super) fn replayed(request: &Request, series: &Series) -> Self {
-        let search = Search::new(request.first_load, request.highest_load, request.resolution);
+    pub(super) fn replayed(request: &'a Request, series: &Series) -> Self {
         let mut search = Self {
-            search,
+            request,
+            search: Search::new(request.first_load, request.highest_load, request.resolution),
             shares: Vec::new(),
             wait_sec: 0.0,
-            is_simulated: request.simulated,
             ran_sec: 0.0,
             our_limit: 0,
             is_time_up: false,
@@ -71,10 +69,10 @@ impl SearchRun {
     }
 
     /// The next run. `Err`: the finding of the search, if no run is needed, or none fits into the time.
-    pub(super) fn next(&self, request: &Request) -> Result<NextRun, SearchResult> {
+    pub(super) fn next(&self) -> Result<NextRun, SearchResult> {
         let next_run = self.search.next()?;
-        let needed_sec = request.least_sec(next_run, self.wait_sec);
-        match request.max_sec {
+        let needed_sec = self.request.least_sec(next_run, self.wait_sec);
+        match self.request.max_sec {
             Some(_) if self.is_time_up => Err(self.search.finding(Stop::TimeUp)),
             Some(max_sec) if self.ran_sec + needed_sec as f64 > max_sec => Err(self.search.finding(Stop::TimeUp)),
             _ => Ok(next_run),
@@ -83,26 +81,27 @@ impl SearchRun {
 
     /// Shortest and longest remaining time under load, seconds, over all possible ratings, for a drive without slow
     /// spells.
-    pub(super) fn range_sec(&self, request: &Request) -> (u64, u64) {
+    pub(super) fn range_sec(&self) -> (u64, u64) {
+        let request = self.request;
         let (lowest, highest) = (request.first_load / RANGE_BELOW, request.highest_load * RANGE_ABOVE);
         let ratings =
             (0..=RATINGS_TRIED).map(|at| lowest * (highest / lowest).powf(f64::from(at) / f64::from(RATINGS_TRIED)));
-        let times = ratings.map(|rating| self.time_sec(request, rating));
+        let times = ratings.map(|rating| self.time_sec(rating));
         let (least_sec, most_sec) = times.reduce(|(a, b), (least, most)| (a.min(least), b.max(most))).unwrap_or((0, 0));
         let left_sec = request.max_sec.map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec).max(0.0) as u64);
         (least_sec.min(left_sec), most_sec.min(left_sec))
     }
 
     /// Shortest and longest time under load, seconds, until the search finds `rating`.
-    fn time_sec(&self, request: &Request, rating: f64) -> (u64, u64) {
+    fn time_sec(&self, rating: f64) -> (u64, u64) {
         let mut search = self.search.clone();
         let (mut least_sec, mut most_sec) = (0, 0);
         while let Ok(next_run) = search.next() {
-            least_sec += request.least_sec(next_run, self.wait_sec);
-            most_sec += request.longest_sec(next_run, self.wait_sec);
+            least_sec += self.request.least_sec(next_run, self.wait_sec);
+            most_sec += self.request.longest_sec(next_run, self.wait_sec);
             match next_run.multiple() <= rating {
                 true => search.record_held(next_run, matches!(next_run, NextRun::Confirm(_))),
-                false => search.record_not_held(next_run, !self.is_simulated),
+                false => search.record_not_held(next_run, !self.request.simulated),
             }
         }
         (least_sec, most_sec)
@@ -113,12 +112,11 @@ impl SearchRun {
     pub(super) fn run(
         &mut self,
         next_run: NextRun,
-        args: &RateOptions,
-        request: &Request,
         series_dir: &mut SeriesDir,
         signal_handler: &SignalHandler,
     ) -> Result<ControlFlow<()>, Failure> {
-        let step = self.step(next_run, request, &series_dir.series);
+        let request = self.request;
+        let step = self.step(next_run, &series_dir.series);
         let (duration_sec, slice) = (step.duration_sec, request.slice(next_run.multiple()));
         let longest_sec = request.longest_sec(next_run, self.wait_sec);
         let load = match request.load(next_run.multiple(), duration_sec) {
@@ -137,7 +135,7 @@ impl SearchRun {
         series_dir.series.steps.push(step);
         series_dir.save()?;
         let step_request = RunRequest {
-            sla: args.sla.clone(),
+            sla: request.sla.clone(),
             slice_sec: slice.sec,
             round_sec: Some(slice.round_sec),
             failure_limits: PATIENCE,
@@ -172,7 +170,7 @@ impl SearchRun {
     fn target(&self, next_run: NextRun) -> StepPurpose {
         match next_run {
             // The confirmation covers the rare events of a simulated drive, at little cost.
-            NextRun::Try(_) if self.is_simulated => StepPurpose::Try { wait_sec: 0.0, exact: true },
+            NextRun::Try(_) if self.request.simulated => StepPurpose::Try { wait_sec: 0.0, exact: true },
             NextRun::Try(_) => StepPurpose::Try { wait_sec: self.wait_sec, exact: false },
             NextRun::Confirm(_) => StepPurpose::Whole,
             NextRun::Recover(multiple) => {
@@ -190,7 +188,8 @@ impl SearchRun {
                 self.shares.push((next_run, judged.shares.clone()));
                 self.search.record_held(next_run, judged.whole);
             }
-            StepOutcome::Failed => self.search.record_not_held(next_run, !self.is_simulated),
+            // Simulated drives are new in each run, so they need no recovery from overload.
+            StepOutcome::Failed => self.search.record_not_held(next_run, !self.request.simulated),
             // A drive that does not recover is still slow.
             StepOutcome::NotSteady => self.search.record_not_held(next_run, matches!(next_run, NextRun::Recover(_))),
             StepOutcome::Broken => self.search.stop(Stop::Broken),
@@ -202,8 +201,8 @@ impl SearchRun {
     }
 
     /// The step of a run, marked as begun.
-    fn step(&self, next_run: NextRun, request: &Request, series: &Series) -> Step {
-        let multiple = next_run.multiple();
+    fn step(&self, next_run: NextRun, series: &Series) -> Step {
+        let (request, multiple) = (self.request, next_run.multiple());
         let (name, rule) = match next_run {
             NextRun::Try(_) => (format!("{multiple}x"), Rule::Limits),
             NextRun::Recover(_) => (format!("recovery at {multiple}x"), Rule::Recovers),

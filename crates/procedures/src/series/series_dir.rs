@@ -346,10 +346,7 @@ impl SeriesDir {
         let others = drives.identities.iter().map(|drive| drive.name.clone()).collect();
         let preparation =
             Preparation { others, ..Preparation::with_defaults(names, &erase, Style::of(self.options.quiet)) };
-        match preparation.run(signal_handler)? {
-            0 => Ok(None),
-            code => Ok(Some(ExitCode::from(code))),
-        }
+        preparation.run(signal_handler)
     }
 }
 

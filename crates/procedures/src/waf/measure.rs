@@ -179,7 +179,7 @@ impl ArrangementRun<'_> {
             purpose: Some(format!("waf, {}", self.arrangement)),
             ..RunRequest::new(workloads.collect())
         };
-        let mut observer = WafObserver::new(self.drive, self.signal_handler, self.tenants, self.waf_request.fills_max);
+        let mut observer = WafObserver::new(self);
         let verdict = runner::run(request, self.signal_handler, &mut observer)?.recorded()?;
         let (name, dir) = (self.arrangement, self.dir.display());
         report.assumptions.push(pair(&format!("run of {name}"), dir.to_string()));
@@ -321,10 +321,6 @@ struct Filling {
 }
 
 impl Sink for Filling {
-    fn ready(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         self.progress.add(interval.cells.iter().map(|cell| cell.counts.bytes).sum());
         Ok(())
@@ -334,15 +330,11 @@ impl Sink for Filling {
         let FailedOp { offset, len, error, .. } = failed;
         self.failure.get_or_insert_with(|| format!("write of {len} bytes at byte {offset} failed: {error}"));
     }
-
-    fn idle(&mut self) {}
 }
 
 /// Polls the drive during the run.
-pub(super) struct WafObserver<'a> {
-    drive: &'a MeasuredDrive,
-    signal_handler: &'a SignalHandler,
-    fills_max: usize,
+struct WafObserver<'a> {
+    run: &'a ArrangementRun<'a>,
     /// Counters of the drive; none before the first poll.
     meter: Option<Meter>,
     layout: Option<Layout>,
@@ -374,21 +366,14 @@ impl Fill {
 }
 
 impl<'a> WafObserver<'a> {
-    /// Polls the counters of `drive` while `tenants` write to the drive, for at most `fills_max` drive fills.
-    pub(super) fn new(
-        drive: &'a MeasuredDrive,
-        signal_handler: &'a SignalHandler,
-        tenants: &Tenants,
-        fills_max: usize,
-    ) -> Self {
+    /// Polls the counters of the drive while the tenants of `run` write to the drive.
+    fn new(run: &'a ArrangementRun<'a>) -> Self {
         let tenant = |tenant: &Tenant| TenantBytes { name: tenant.name.clone(), client: 0, defrag: 0 };
         Self {
-            drive,
-            signal_handler,
-            fills_max,
+            run,
             meter: None,
             layout: None,
-            tenants: tenants.tenants.iter().map(tenant).collect(),
+            tenants: run.tenants.tenants.iter().map(tenant).collect(),
             window: VecDeque::new(),
             ended_ns: 0,
             failure: None,
@@ -414,7 +399,7 @@ impl<'a> WafObserver<'a> {
     }
 
     /// Latencies of clients in at most the last five drive fills.
-    pub(super) fn timed(&self, size_bytes: u64) -> Timed {
+    fn timed(&self, size_bytes: u64) -> Timed {
         let begun = self.window.iter().rev().filter(|fill| !fill.cells.is_empty());
         let mut fills = begun.take(ROUNDS_IN_WINDOW);
         let Some(last) = fills.next() else { return Timed::default() };
@@ -446,13 +431,14 @@ impl<'a> WafObserver<'a> {
 impl RunObserver for WafObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         self.layout = Some(manifest.layout());
+        let ArrangementRun { drive, waf_request, .. } = self.run;
         // Detects a swapped drive.
-        if !manifest.device_facts.first().is_some_and(|facts| self.drive.is_same(facts)) {
+        if !manifest.device_facts.first().is_some_and(|facts| drive.is_same(facts)) {
             self.failure = Some("another drive took its place; nothing was written to that drive".to_owned());
             return;
         }
-        match self.drive.read_counters() {
-            Ok(now) => self.meter = Some(Meter::new("all", self.drive.facts.size_bytes, self.fills_max, now)),
+        match drive.read_counters() {
+            Ok(now) => self.meter = Some(Meter::new("all", drive.facts.size_bytes, waf_request.fills_max, now)),
             Err(why) => self.failure = Some(why),
         }
     }
@@ -471,10 +457,10 @@ impl RunObserver for WafObserver<'_> {
             fill.add(interval, interval.end_ns.saturating_sub(self.ended_ns));
         }
         self.ended_ns = interval.end_ns;
-        let end = meter.written(written_bytes, || self.drive.read_counters());
+        let end = meter.written(written_bytes, || self.run.drive.read_counters());
         let is_over = meter.found().rounds() > rounds;
         match end {
-            Ok(None) if self.signal_handler.signal_received().is_some() => Some("a signal arrived".to_owned()),
+            Ok(None) if self.run.signal_handler.signal_received().is_some() => Some("a signal arrived".to_owned()),
             Ok(None) => {
                 if is_over {
                     self.window.push_back(Fill::default());
@@ -489,7 +475,8 @@ impl RunObserver for WafObserver<'_> {
                 Some(format!("write amplification was steady after {} drive fills", meter.found().rounds()))
             }
             Ok(Some(MeasurementEnd::Fills)) => {
-                Some(format!("{} drive fills were written, but write amplification is not steady", self.fills_max))
+                let fills_max = self.run.waf_request.fills_max;
+                Some(format!("{fills_max} drive fills were written, but write amplification is not steady"))
             }
             Err(why) => {
                 self.failure = Some(why);
