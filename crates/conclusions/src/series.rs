@@ -21,7 +21,6 @@ use serde_json::Value;
 use std::fs::File;
 use std::io;
 use std::path::Path;
-use thiserror::Error;
 
 /// The report in the directory of a series.
 pub const REPORT: &str = "report.html";
@@ -253,39 +252,32 @@ impl SeriesLock {
     }
 }
 
-/// Difference between a recorded series and the requested series.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum SeriesDifference {
-    /// Different purpose.
-    #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)", Purpose::Baseline => "a baseline (flashproof baseline)" })]
-    Purpose { then: Purpose },
-    /// Different number of devices.
-    #[error("it was begun with {}, but {now} are given now", count(*then as u64, "device"))]
-    Count { then: usize, now: usize },
-    /// Different drive.
-    #[error("it was begun with {then}, but {name} is {now}")]
-    Drive { then: String, name: String, now: String },
-    /// Different settings.
-    #[error("{name} was {then:?}, but is {now:?} now")]
-    Term { name: String, then: String, now: String },
-}
+/// Remedy for a difference in options.
+const SAME_OPTIONS: &str = "give the same options to resume";
 
 /// Checks that `recorded`, the record in a directory, and `requested`, the requested series, are the same series.
 ///
-/// Names of devices may differ, because a drive can have another name after a reboot. Errors: all differences.
-pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<SeriesDifference>> {
+/// Names of devices may differ, because a drive can have another name after a reboot. Errors: all differences, each
+/// with a remedy.
+pub fn check_same(recorded: &Series, requested: &Series) -> Result<(), Vec<String>> {
     if recorded.purpose != requested.purpose {
-        return Err(vec![SeriesDifference::Purpose { then: recorded.purpose }]);
+        let purpose = match recorded.purpose {
+            Purpose::Rate => "a search for a rating (flashproof rate)",
+            Purpose::Certify => "a certification (flashproof certify)",
+            Purpose::Baseline => "a baseline (flashproof baseline)",
+        };
+        return Err(vec![format!("it holds {purpose} - {SAME_OPTIONS}")]);
     }
     let mut differs = Vec::new();
-    if recorded.devices.len() != requested.devices.len() {
-        differs.push(SeriesDifference::Count { then: recorded.devices.len(), now: requested.devices.len() });
+    let (then, now) = (recorded.devices.len(), requested.devices.len());
+    if then != now {
+        let then = count(then as u64, "device");
+        differs.push(format!("it was begun with {then}, but {now} are given now - {SAME_OPTIONS}"));
     } else {
         let pairs = recorded.devices.iter().zip(&requested.devices).filter(|(then, now)| !is_same_drive(then, now));
-        differs.extend(pairs.map(|(then, now)| SeriesDifference::Drive {
-            then: drive_text(then),
-            name: now.name.clone(),
-            now: drive_text(now),
+        differs.extend(pairs.map(|(then, now)| {
+            let (name, then, now) = (&now.name, drive_text(then), drive_text(now));
+            format!("it was begun with {then}, but {name} is {now} - put that drive back")
         }));
     }
     differs.extend(terms(&recorded.terms, &requested.terms));
@@ -318,8 +310,8 @@ fn keys(config: &str) -> Vec<(String, String)> {
     keys.filter(|(key, _)| key != "device-names").collect()
 }
 
-/// Terms that differ; a missing term counts as empty.
-fn terms(recorded: &[(String, String)], requested: &[(String, String)]) -> Vec<SeriesDifference> {
+/// Terms that differ, each with a remedy; a missing term counts as empty.
+fn terms(recorded: &[(String, String)], requested: &[(String, String)]) -> Vec<String> {
     let value = |terms: &[(String, String)], name: &str| {
         terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()).unwrap_or_default()
     };
@@ -327,7 +319,7 @@ fn terms(recorded: &[(String, String)], requested: &[(String, String)]) -> Vec<S
     let names = requested.iter().chain(gone).map(|(name, _)| name);
     let differs =
         names.map(|name| (name, value(recorded, name), value(requested, name))).filter(|(_, then, now)| then != now);
-    differs.map(|(name, then, now)| SeriesDifference::Term { name: name.clone(), then, now }).collect()
+    differs.map(|(name, then, now)| format!("{name} was {then:?}, but is {now:?} now - {SAME_OPTIONS}")).collect()
 }
 
 #[cfg(test)]
@@ -429,14 +421,16 @@ mod tests {
         let with = |text: &str| Series { config_1x: text.into(), ..series(1) };
         let then = with("device-names: /dev/a\nread-reqs-per-sec: 2000\nrecord-bytes: 1536\n");
         let now = with("device-names: /dev/b\nread-reqs-per-sec: 2500\nrecord-bytes: 1536\n");
-        let differs: Vec<_> = check_same(&then, &now).unwrap_err().iter().map(ToString::to_string).collect();
-        assert_eq!(differs, ["read-reqs-per-sec was \"2000\", but is \"2500\" now"]);
+        let differs = "read-reqs-per-sec was \"2000\", but is \"2500\" now - give the same options to resume";
+        assert_eq!(check_same(&then, &now).unwrap_err(), [differs]);
     }
 
     #[test]
     fn another_number_of_devices_or_another_purpose_is_refused() {
-        assert_eq!(check_same(&series(1), &series(2)).unwrap_err(), [SeriesDifference::Count { then: 1, now: 2 }]);
+        let more = "it was begun with 1 device, but 2 are given now - give the same options to resume";
+        assert_eq!(check_same(&series(1), &series(2)).unwrap_err(), [more]);
         let rating = Series { purpose: Purpose::Rate, ..series(1) };
-        assert_eq!(check_same(&rating, &series(1)).unwrap_err(), [SeriesDifference::Purpose { then: Purpose::Rate }]);
+        let other = "it holds a search for a rating (flashproof rate) - give the same options to resume";
+        assert_eq!(check_same(&rating, &series(1)).unwrap_err(), [other]);
     }
 }

@@ -1,5 +1,6 @@
 //! Words for outcomes, devices and classes, and the method behind the numbers: the same in every output format.
 
+use conclusions::grouped;
 use conclusions::series::State;
 use results::judge::{Class, Outcome};
 use results::run_dir::Manifest;
@@ -41,18 +42,6 @@ pub(crate) fn device(device: Option<&str>) -> &str {
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
-}
-
-/// Values grouped by key, in the order in which the keys first occur.
-pub(crate) fn grouped<K: PartialEq, V>(pairs: impl IntoIterator<Item = (K, V)>) -> Vec<(K, Vec<V>)> {
-    let mut groups: Vec<(K, Vec<V>)> = Vec::new();
-    for (key, value) in pairs {
-        match groups.iter_mut().find(|(known, _)| *known == key) {
-            Some((_, values)) => values.push(value),
-            None => groups.push((key, vec![value])),
-        }
-    }
-    groups
 }
 
 /// Each of `items` once, at its first position.

@@ -26,6 +26,7 @@ use results::steady::ROUNDS_IN_WINDOW;
 use results::units::{count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use thiserror::Error;
 
 /// A job at a queue depth is in doubt if its rate is below this fraction of the rate at a smaller depth.
 const FALLEN: f64 = 0.8;
@@ -208,28 +209,21 @@ pub struct Declined {
 }
 
 /// Reason why no rating is predicted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Error)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeclinedBy {
     /// The drive becomes slower or faster over time.
+    #[error("drift")]
     Drift,
     /// Stalls decide the rating, but too little is known about them.
+    #[error("stalls")]
     Stalls,
     /// The drive's garbage collection depends on the load.
+    #[error("garbage collection")]
     GarbageCollection,
     /// The simulated drive differs too much from the real drive.
+    #[error("the model")]
     Model,
-}
-
-impl std::fmt::Display for DeclinedBy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Drift => "drift",
-            Self::Stalls => "stalls",
-            Self::GarbageCollection => "garbage collection",
-            Self::Model => "the model",
-        })
-    }
 }
 
 /// A parameter of a simulated drive.

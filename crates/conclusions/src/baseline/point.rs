@@ -3,6 +3,7 @@
 //! A [`Mix`] is a job's pattern, block size and read share, without its queue depth. The points of a mix form a curve.
 
 use super::Watch;
+use crate::grouped;
 use crate::percentile::{beyond, is_compared, is_resolved};
 use results::steady::median;
 use results::units;
@@ -240,19 +241,13 @@ impl fmt::Display for Mix {
 /// by round, depth and offered rate. Of several points with the same round, depth and rate, the last counts.
 pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
     let sort_key = |point: &Point| (point.round, point.depth, point.offered_iops().unwrap_or(f64::INFINITY));
-    let mut curves: Vec<(Mix, Vec<&Point>)> = Vec::new();
-    for point in points.iter().filter(|point| point.part == part) {
-        let mix = Mix::of(point);
-        let index = curves.iter().position(|(known, _)| *known == mix).unwrap_or_else(|| {
-            curves.push((mix, Vec::new()));
-            curves.len() - 1
-        });
-        let curve = &mut curves[index].1;
-        curve.retain(|known| sort_key(known) != sort_key(point));
-        curve.push(point);
-    }
+    let of_part = points.iter().filter(|point| point.part == part);
+    let mut curves = grouped(of_part.map(|point| (Mix::of(point), point)));
     for (_, curve) in &mut curves {
+        // Reversed, so that the last of several equal points is kept.
+        curve.reverse();
         curve.sort_by(|a, b| sort_key(a).partial_cmp(&sort_key(b)).unwrap_or(Ordering::Equal));
+        curve.dedup_by_key(|point| sort_key(point));
     }
     curves
 }

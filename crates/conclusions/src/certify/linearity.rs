@@ -71,16 +71,11 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
     let achieved = worst.and_then(|ratio| Some((ratio, ratio.achieved?)));
     let over_limit = ratios.iter().find(|ratio| !ratio.together.within_limits);
     let rate = match achieved {
-        Some((worst, achieved)) => format!(
-            "{} achieves {:.1} % of {} achieved alone",
-            worst.together.device,
-            achieved * 100.0,
-            if is_itself(worst) {
-                "the rate that it".to_owned()
-            } else {
-                format!("the rate that {}", worst.alone.device)
-            }
-        ),
+        Some((worst, achieved)) => {
+            let (device, percent) = (&worst.together.device, achieved * 100.0);
+            let alone = if is_itself(worst) { "it" } else { &worst.alone.device };
+            format!("{device} achieves {percent:.1} % of the rate that {alone} achieved alone")
+        }
         None => "the rate of the device, tested alone, is unknown".to_owned(),
     };
     let p99 = slowest.map(|ratio| {

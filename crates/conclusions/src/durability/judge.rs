@@ -3,6 +3,7 @@
 use super::examine::Counts;
 use super::session::{Mode, PowerCounts, SessionId};
 use super::witness::Record;
+use crate::grouped;
 use results::judge::Outcome;
 use results::units::{binary_bytes, count, number};
 use schemars::JsonSchema;
@@ -77,31 +78,22 @@ impl Durability {
         claims: Claims,
         disk: Option<String>,
     ) -> Self {
-        let mut modes: Vec<ModeResult> = Vec::new();
-        for (lane_number, lane) in record.session.lanes.iter().enumerate() {
-            let index = modes.iter().position(|result| result.mode == lane.mode).unwrap_or_else(|| {
-                modes.push(ModeResult {
-                    mode: lane.mode,
-                    calls: lane.mode.calls().to_owned(),
-                    acknowledged: 0,
-                    exposed: 0,
-                    counts: Counts::default(),
-                    outcome: Outcome::Pass,
-                });
-                modes.len() - 1
-            });
-            modes[index].acknowledged += record.upto[lane_number];
-            modes[index].exposed += record.upto[lane_number] - record.upto_before[lane_number];
-            modes[index].counts += counts[lane_number];
-        }
         let no_cut = no_cut(record, after_cut);
-        for result in &mut modes {
-            result.outcome = match () {
-                () if result.counts.failed_writes() > 0 => Outcome::Fail,
-                () if no_cut.is_some() || result.exposed < EXPOSED_MIN => Outcome::Invalid,
+        let result = |(mode, lanes): (Mode, Vec<usize>)| {
+            let sum = |of_lane: &dyn Fn(usize) -> u64| lanes.iter().map(|lane| of_lane(*lane)).sum::<u64>();
+            let exposed = sum(&|lane| record.upto[lane] - record.upto_before[lane]);
+            let mut mode_counts = Counts::default();
+            lanes.iter().for_each(|lane| mode_counts += counts[*lane]);
+            let outcome = match () {
+                () if mode_counts.failed_writes() > 0 => Outcome::Fail,
+                () if no_cut.is_some() || exposed < EXPOSED_MIN => Outcome::Invalid,
                 () => Outcome::Pass,
             };
-        }
+            let (calls, acknowledged) = (mode.calls().to_owned(), sum(&|lane| record.upto[lane]));
+            ModeResult { mode, calls, acknowledged, exposed, counts: mode_counts, outcome }
+        };
+        let lanes = record.session.lanes.iter().zip(0..).map(|(lane, number)| (lane.mode, number));
+        let modes: Vec<ModeResult> = grouped(lanes).into_iter().map(result).collect();
         let has_mode = |outcome| modes.iter().any(|result| result.outcome == outcome);
         let outcome = match () {
             () if has_mode(Outcome::Fail) => Outcome::Fail,

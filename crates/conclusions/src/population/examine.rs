@@ -40,17 +40,12 @@ pub fn examine(drives: &[Labels], windows: &[&[Window]]) -> Examination {
             continue;
         }
         let centers = Centers::of(members.iter().map(|at| windows[*at]));
-        let scores = members.iter().map(|at| Scores::of(&centers.residuals(windows[*at]))).collect();
-        let mut model = Model {
-            name,
-            labels: drives,
-            centers,
-            windows,
-            shifts: vec![[0.0; SCORES]; members.len()],
-            members,
-            scores,
-            examination: &mut examination,
+        let member = |drive: usize| {
+            let scores = Scores::of(&centers.residuals(windows[drive]));
+            Member { drive, labels: &drives[drive], windows: windows[drive], scores, shift: [0.0; SCORES] }
         };
+        let members = members.into_iter().map(member).collect();
+        let mut model = Model { name, centers, members, examination: &mut examination };
         model.exclude_undecided();
         if model.members.len() < VALUES_MIN {
             model.undecided(None, Reason::FewDrives { drives: model.members.len() });
@@ -64,17 +59,23 @@ pub fn examine(drives: &[Labels], windows: &[&[Window]]) -> Examination {
     examination
 }
 
-/// Drives of a model under examination. `members`, `scores` and `shifts` have the same order.
+/// Drives of a model under examination.
 struct Model<'a> {
     name: &'a str,
-    labels: &'a [Labels],
     centers: Centers,
-    windows: &'a [&'a [Window]],
-    members: Vec<usize>,
-    scores: Vec<Scores>,
-    /// Slowness that groups already explain.
-    shifts: Vec<[f64; SCORES]>,
+    members: Vec<Member<'a>>,
     examination: &'a mut Examination,
+}
+
+/// A drive of a model.
+struct Member<'a> {
+    /// Index in the population.
+    drive: usize,
+    labels: &'a Labels,
+    windows: &'a [Window],
+    scores: Scores,
+    /// Slowness that groups already explain.
+    shift: [f64; SCORES],
 }
 
 /// Two labels and the members that have them.
@@ -96,17 +97,15 @@ fn keep_smaller_p(best: &mut Option<Best>, score: usize, candidate: Outlier) {
 impl Model<'_> {
     /// Excludes drives with too few windows, relative to the median number of windows.
     fn exclude_undecided(&mut self) {
-        let typical = lower_median(self.scores.iter().map(|scores| scores.windows as f64));
-        let has_few_windows =
-            |scores: &Scores| (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan();
-        for index in (0..self.members.len()).rev().collect::<Vec<_>>() {
-            if has_few_windows(&self.scores[index]) {
-                let Scores { windows, without_peers: alone, invalid, .. } = self.scores.remove(index);
-                self.shifts.remove(index);
-                let drive = self.labels[self.members.remove(index)].drive.clone();
-                let reason = Reason::FewWindows { windows, typical: typical as usize, alone, invalid };
-                self.undecided(Some((Level::Drive, drive)), reason);
-            }
+        let typical = lower_median(self.members.iter().map(|member| member.scores.windows as f64));
+        let has_few_windows = |Member { scores, .. }: &mut Member<'_>| {
+            (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan()
+        };
+        let excluded: Vec<_> = self.members.extract_if(.., has_few_windows).collect();
+        for Member { labels, scores, .. } in excluded.into_iter().rev() {
+            let Scores { windows, without_peers: alone, invalid, .. } = scores;
+            let reason = Reason::FewWindows { windows, typical: typical as usize, alone, invalid };
+            self.undecided(Some((Level::Drive, labels.drive.clone())), reason);
         }
     }
 
@@ -122,7 +121,7 @@ impl Model<'_> {
 
     /// A score of a member, without the slowness that groups explain.
     fn value(&self, member: usize, score: usize) -> f64 {
-        self.scores[member].scores[score] - self.shifts[member][score]
+        self.members[member].scores.scores[score] - self.members[member].shift[score]
     }
 
     /// The median of a score over some members.
@@ -140,8 +139,8 @@ impl Model<'_> {
     /// Members grouped by a pair of labels.
     fn by_label(&self, label: impl Fn(&Labels) -> (&str, &str)) -> Vec<Group> {
         let mut groups: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
-        for (member, at) in self.members.iter().enumerate() {
-            groups.entry(label(&self.labels[*at])).or_default().push(member);
+        for (index, member) in self.members.iter().enumerate() {
+            groups.entry(label(member.labels)).or_default().push(index);
         }
         groups.into_iter().map(|((a, b), members)| ((a.to_owned(), b.to_owned()), members)).collect()
     }
@@ -262,9 +261,8 @@ impl Model<'_> {
         if detectable > FACTOR_WANTED {
             self.undecided(None, Reason::Insensitive { factor: detectable, drives });
         }
-        let slow = best.into_iter().enumerate();
-        let slow = slow
-            .filter_map(|(member, best)| Some((self.labels[self.members[member]].drive.clone(), vec![member], best?)));
+        let slow = self.members.iter().zip(best).enumerate();
+        let slow = slow.filter_map(|(index, (member, best))| Some((member.labels.drive.clone(), vec![index], best?)));
         let slow = slow.collect();
         self.blame(Level::Drive, slow);
     }
@@ -282,12 +280,12 @@ impl Model<'_> {
             let rest = if normal.is_empty() { others(&members) } else { normal.clone() };
             let evidence = self.evidence(&members, &rest, &best);
             let or = self.other_causes(level, &members);
-            let drives = members.iter().map(|member| self.members[*member]).collect();
+            let drives = members.iter().map(|member| self.members[*member].drive).collect();
             self.examination.slow.push(Slow { model: self.name.to_owned(), level, name, drives, or, evidence });
             let shift: [f64; SCORES] =
                 std::array::from_fn(|score| self.median(&members, score) - self.median(&rest, score));
             for member in members {
-                for (shifted, shift) in self.shifts[member].iter_mut().zip(shift) {
+                for (shifted, shift) in self.members[member].shift.iter_mut().zip(shift) {
                     *shifted += shift;
                 }
             }
@@ -296,7 +294,7 @@ impl Model<'_> {
 
     /// Labels of other levels that exactly these members share.
     fn other_causes(&self, level: Level, members: &[usize]) -> Vec<(Level, String)> {
-        let label = |level: Level, member: usize| level.of(&self.labels[self.members[member]]);
+        let label = |level: Level, member: usize| level.of(self.members[member].labels);
         let has_same_drives = |other: &Level| {
             let name = label(*other, members[0]);
             let having = (0..self.members.len()).filter(|member| label(*other, *member) == name);
@@ -311,17 +309,15 @@ impl Model<'_> {
         let metric = best.score / Extent::ALL.len();
         // Index of the metric's score over the whole run.
         let whole_run_score = metric * Extent::ALL.len();
-        let [low, high] = [0, 1].map(|edge| {
-            lower_median(
-                rest.iter()
-                    .map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole_run_score]),
-            )
-        });
+        let shift_of = |member: &Member<'_>| member.shift[whole_run_score];
+        let peers = || rest.iter().map(|member| &self.members[*member]);
+        let [low, high] =
+            [0, 1].map(|edge| lower_median(peers().map(|peer| peer.scores.band[metric][edge] - shift_of(peer))));
         let halfway = self.median(rest, whole_run_score) + best.outlier.excess / 2.0;
         let (mut outside_shares, mut since_times, mut lasting) = (Vec::new(), Vec::new(), 0);
-        for member in members {
-            let explained_shift = self.shifts[*member][whole_run_score];
-            let mut windows = self.centers.residuals(self.windows[self.members[*member]]).windows;
+        for member in members.iter().map(|member| &self.members[*member]) {
+            let explained_shift = shift_of(member);
+            let mut windows = self.centers.residuals(member.windows).windows;
             windows.sort_by(|a, b| a.0.total_cmp(&b.0));
             let is_above =
                 |limit: f64| move |window: &(f64, [f64; Metric::ALL.len()])| window.1[metric] - explained_shift > limit;

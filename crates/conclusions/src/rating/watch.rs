@@ -378,17 +378,12 @@ impl Watcher {
     fn has_returned(&self) -> bool {
         let StepPurpose::Return(earlier_shares) = &self.target else { return false };
         let sla = &self.rounds.sla;
-        let is_near =
-            |now: f64, then: f64, limit: f64| now <= then + (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit);
         self.rounds.count() >= RECOVERED_ROUNDS
             && self.judged(RECOVERED_ROUNDS).zip(earlier_shares).all(|((_, rounds), earlier)| {
                 rounds.iter().all(|round| {
                     sla.limits().iter().enumerate().zip(&earlier.share).all(|((index, limit), then)| {
-                        is_near(
-                            round.judged_over[index] as f64 / round.scheduled_ops.max(1) as f64,
-                            *then,
-                            limit.share_max(),
-                        )
+                        let apart_max = (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit.share_max());
+                        share((round.judged_over[index], round.scheduled_ops)) <= then + apart_max
                     })
                 })
             })
@@ -442,8 +437,8 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
 /// Half the width of the 95 % confidence interval of the mean share over rounds, by Student's t for five rounds. The
 /// interval is slightly too wide for more rounds, and too narrow for fewer.
 fn margin(rounds: &[Round], index: usize) -> f64 {
-    let shares: Vec<f64> =
-        rounds.iter().map(|round| round.judged_over[index] as f64 / round.scheduled_ops.max(1) as f64).collect();
+    let of_round = |round: &Round| share((round.judged_over[index], round.scheduled_ops));
+    let shares: Vec<f64> = rounds.iter().map(of_round).collect();
     if shares.len() < 2 {
         return 0.0;
     }

@@ -5,9 +5,7 @@
 
 use super::{Drives, Options};
 use crate::prep::{Preparation, Style};
-use conclusions::series::{
-    Conclusion, Identity, Purpose, REPORT, Series, SeriesDifference, SeriesLock, State, check_same,
-};
+use conclusions::series::{Conclusion, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same};
 use load::workload::{Load, Workload};
 use report::document::Document;
 use results::finding::Level;
@@ -220,13 +218,11 @@ fn gone_on(dir: &Path, recorded: Series, mut new_series: Series, fixed_terms: &[
         new_series.terms.extend(recorded_term.cloned());
     }
     check_same(&recorded, &new_series).map_err(|differs| {
-        let line = |it: &SeriesDifference| {
-            let remedy = match it {
-                SeriesDifference::Drive { .. } => "put that drive back",
-                _ => "give the same options to resume",
-            };
-            let dir = dir.display();
-            format!("cannot resume the series in {dir} - {it} - {remedy}, or start a new series with --fresh or another --out")
+        let dir = dir.display();
+        let line = |differs: &String| {
+            format!(
+                "cannot resume the series in {dir} - {differs}, or start a new series with --fresh or another --out"
+            )
         };
         Failure::usages(differs.iter().map(line).collect())
     })?;

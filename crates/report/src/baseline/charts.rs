@@ -1,9 +1,9 @@
 //! The curves of a drive: rates and latencies against the queue depth, latency against throughput, saturation.
 
-use super::{RunData, SHOWN, p99, rate};
+use super::{SHOWN, p99, rate};
 use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
+use crate::document::StepReport;
 use conclusions::baseline::{Done, Mix, Part, Percentile, Point, curves, highest_rate, knee};
-use conclusions::series::Step;
 
 /// A chart of the rates at each depth, and for each mix a chart of the latencies.
 pub(super) fn depth(points: &[Point]) -> Vec<Chart> {
@@ -89,7 +89,7 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
 /// The timeline of the write saturation: a point for each round. A single round is drawn by its recorded intervals.
 pub(super) fn saturation<'a>(
     points: &[Point],
-    steps: impl Iterator<Item = &'a (&'a Step, Option<RunData<'a>>)>,
+    steps: impl Iterator<Item = &'a StepReport>,
     device: usize,
     devices: usize,
 ) -> Vec<Chart> {
@@ -111,7 +111,7 @@ pub(super) fn saturation<'a>(
     if !charts.is_empty() {
         return charts;
     }
-    for (number, run) in steps.filter_map(|(_, run)| *run).enumerate() {
+    for (number, run) in steps.filter_map(|step| step.report.as_ref()).enumerate() {
         // With several drives, the names of streams contain the number of the drive.
         let id_part = format!("-drive-{}-", device + 1);
         let is_own = |chart: &&Chart| devices == 1 || format!("{}-", chart.id).contains(&id_part);

@@ -17,13 +17,14 @@ pub use beside::{Beside, BesideDrive, Number};
 pub use grid::pts_table;
 
 use crate::charts::{Chart, Section};
+use crate::document::{RunReport, StepReport};
 use crate::table::{Cell, Table};
 use crate::words::Pair;
 use conclusions::baseline::{
     Declined, Done, Metric, MetricKind, Mix, Parameter, Part, Percentile, Point, Prediction, Pts, curves, highest,
     knee, metrics, point_of, points_of,
 };
-use conclusions::series::{Identity, Series, Step};
+use conclusions::series::{Identity, Series};
 use results::finding::Finding;
 use results::units::{self, milliseconds, number};
 use schemars::JsonSchema;
@@ -82,28 +83,11 @@ const LAYOUT: SectionHead = (
     "The part of the drive that was in use. The smaller this part, the less data the drive copies for writes.",
 );
 
-/// Data of the run of a step: charts, and facts about its drives.
-#[derive(Clone, Copy)]
-pub(crate) struct RunData<'a> {
-    pub(crate) sections: &'a [Section],
-    pub(crate) devices: &'a [String],
-    pub(crate) device_facts: &'a [Value],
-}
-
-/// A drive of a series, with the steps of the series.
-pub(crate) struct MeasuredDrive<'a> {
-    /// Index of the drive in the series.
-    pub(crate) device: usize,
-    pub(crate) series: &'a Series,
-    /// All steps, each with its run if the run is readable.
-    pub(crate) steps: Vec<(&'a Step, Option<RunData<'a>>)>,
-}
-
 impl DriveReport {
-    pub(crate) fn of(measured: &MeasuredDrive<'_>) -> Self {
-        let (series, device) = (measured.series, measured.device);
+    /// The results of device number `device` of `series`. `steps`: all steps of the series, with their runs.
+    pub(crate) fn of(series: &Series, device: usize, steps: &[StepReport]) -> Self {
         let identity = &series.devices[device];
-        let drive_steps = || measured.steps.iter().filter(|(step, _)| step.devices.contains(&device));
+        let drive_steps = || steps.iter().filter(|step| step.step.devices.contains(&device));
         let points = points_of(series, device);
         let has_part = |part| points.iter().any(|point: &Point| point.part == part);
         let mut sections = Vec::new();
@@ -122,12 +106,12 @@ impl DriveReport {
         add(GRID, has_part(Part::Grid), Vec::new());
         add(PROFILES, has_part(Part::Profile), Vec::new());
         let of_saturation =
-            drive_steps().filter(|(step, _)| point_of(step).is_some_and(|it| it.part == Part::Saturation));
+            drive_steps().filter(|step| point_of(&step.step).is_some_and(|it| it.part == Part::Saturation));
         let saturation = charts::saturation(&points, of_saturation, device, series.devices.len());
         add(SATURATION, has_part(Part::Saturation), saturation);
         add(PTS, Pts::ALL.iter().any(|test| has_part(test.part())), Vec::new());
         add(LAYOUT, true, Vec::new());
-        let of_run = drive_steps().find_map(|(_, run)| *run);
+        let of_run = drive_steps().find_map(|step| step.report.as_ref());
         let is_own = |finding: &&Finding| {
             finding.device.as_deref() == Some(&identity.name) && CHECKS.contains(&finding.check.as_str())
         };
@@ -391,7 +375,7 @@ const FALLEN_RATE: f64 = 0.8;
 
 /// Notes on the used part of a drive and its effect, each one sentence. `run`: any run of the drive, for the drive's
 /// facts.
-fn layout_notes(device: &Identity, run: Option<RunData<'_>>, points: &[Point]) -> Vec<String> {
+fn layout_notes(device: &Identity, run: Option<&RunReport>, points: &[Point]) -> Vec<String> {
     let size = units::bytes(device.size_bytes as f64);
     let mut notes = Vec::new();
     let facts = run.and_then(|run| {

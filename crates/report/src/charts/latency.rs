@@ -5,7 +5,8 @@
 
 use super::windows::{Durations, MAX, P99, PointQuantiles, QUANTILE_NAMES, Windows};
 use super::{Axis, Chart, ChartResolution, Limit, Line, Mark, Points, Style};
-use crate::words::{capital, grouped};
+use crate::words::capital;
+use conclusions::grouped;
 use results::run_dir::{Manifest, TRACE, read_trace};
 use results::steady::{ChangePoint, Metric, Steadiness};
 use results::telemetry::TraceLine;

@@ -29,7 +29,6 @@ use serde::Serialize;
 use source::CandidateSource;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
-use thiserror::Error;
 
 /// Candidates side by side.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -223,31 +222,23 @@ pub struct PublishedRating {
     pub source: Option<String>,
 }
 
-/// Why a list of ratings cannot be used.
-#[derive(Debug, Error)]
-pub enum RatingListError {
-    /// Read error.
-    #[error("reading the list of ratings {} - {source}; check the path", path.display())]
-    Io { path: PathBuf, source: std::io::Error },
-    /// Not a list of ratings.
-    #[error("reading the list of ratings {name} line {line} - {why}; the first line of the list must be: {}", COLUMNS)]
-    Line { name: String, line: u64, why: String },
-}
-
 /// The built-in list.
-pub fn built_in() -> Result<Vec<PublishedRating>, RatingListError> {
+pub fn built_in() -> Result<Vec<PublishedRating>, String> {
     parse("published-ratings.csv (built in)", LIST.as_bytes())
 }
 
 /// Reads a list in the format of the built-in one. Errors: the file cannot be read, or has another format.
-pub fn read_published(path: &Path) -> Result<Vec<PublishedRating>, RatingListError> {
+pub fn read_published(path: &Path) -> Result<Vec<PublishedRating>, String> {
+    let name = path.display().to_string();
     let bytes = files::read(path, Links::Followed, LIST_BYTES_MAX)
-        .map_err(|source| RatingListError::Io { path: path.to_owned(), source })?;
-    parse(&path.display().to_string(), &bytes)
+        .map_err(|error| format!("reading the list of ratings {name} - {error}; check the path"))?;
+    parse(&name, &bytes)
 }
 
-fn parse(name: &str, bytes: &[u8]) -> Result<Vec<PublishedRating>, RatingListError> {
-    let failed = |line, why: String| RatingListError::Line { name: name.to_owned(), line, why };
+fn parse(name: &str, bytes: &[u8]) -> Result<Vec<PublishedRating>, String> {
+    let failed = |line: u64, why: String| {
+        format!("reading the list of ratings {name} line {line} - {why}; the first line of the list must be: {COLUMNS}")
+    };
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let of_csv = |error: csv::Error| failed(error.position().map_or(1, csv::Position::line), error.to_string());
     let header = reader.headers().map_err(of_csv)?.clone();

@@ -41,15 +41,14 @@ pub(super) struct CandidateSource {
 impl CandidateSource {
     /// Reads `dir`. Errors: the directory is missing, or holds something else. Damage becomes a remark.
     pub(super) fn read(name: String, dir: &Path) -> Result<Self, CompareError> {
-        let unreadable = |source| CompareError::Read { name: name.clone(), source };
-        match run_dir::dir_kind(dir).map_err(unreadable)? {
+        match run_dir::dir_kind(dir)? {
             DirKind::Run => Ok(match run_dir::read(dir) {
                 Ok(run) => Self::with(name, dir, CandidateKind::Run, run),
                 Err(error) => Self::unreadable(name, dir, CandidateKind::Run, error.to_string()),
             }),
             DirKind::Series => match Series::read(dir) {
                 Ok(Some(series)) => Ok(Self::of_series(name, dir, series)),
-                Ok(None) => Err(unreadable(disappeared_error(dir))),
+                Ok(None) => Err(disappeared_error(dir).into()),
                 Err(error) => Ok(Self::unreadable(name, dir, CandidateKind::Series, error.to_string())),
             },
         }
@@ -91,11 +90,7 @@ impl CandidateSource {
     }
 
     fn of_series(name: String, dir: &Path, mut series: Series) -> Self {
-        let kind = match series.purpose {
-            Purpose::Certify => CandidateKind::Certify,
-            Purpose::Rate => CandidateKind::Rate,
-            Purpose::Baseline => CandidateKind::Baseline,
-        };
+        let kind = CandidateKind::of(series.purpose);
         let mut warnings = rejudge_in(dir, &mut series);
         let doubtful = !warnings.is_empty();
         let remarks = series.conclusion.as_ref().map_or_else(Vec::new, |ended| ended.remarks.clone());
@@ -171,8 +166,17 @@ pub enum CandidateKind {
 }
 
 impl CandidateKind {
+    /// The kind of a series with this purpose.
+    pub(crate) fn of(purpose: Purpose) -> Self {
+        match purpose {
+            Purpose::Certify => Self::Certify,
+            Purpose::Rate => Self::Rate,
+            Purpose::Baseline => Self::Baseline,
+        }
+    }
+
     /// The words for a table, and for a sentence.
-    pub(super) fn words(self) -> (&'static str, &'static str) {
+    pub(crate) fn words(self) -> (&'static str, &'static str) {
         match self {
             Self::Run => ("one run", "run"),
             Self::Certify => ("certification", "certification"),
@@ -187,8 +191,8 @@ impl CandidateKind {
 #[derive(Debug, Error)]
 pub enum CompareError {
     /// A directory holds neither a run nor a series.
-    #[error("{source}")]
-    Read { name: String, source: RunDirError },
+    #[error(transparent)]
+    Read(#[from] RunDirError),
     /// The same run twice.
     #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
     Twice { first: String, second: String, dir: PathBuf },
@@ -203,7 +207,7 @@ pub enum CompareError {
 impl CompareError {
     /// True for an error in the user's request, false for an error of a file.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, Self::Read { .. })
+        !matches!(self, Self::Read(_))
     }
 }
 

@@ -9,6 +9,7 @@ use crate::html::Page;
 use crate::table::{Table, escaped};
 use results::judge::{Class, Outcome};
 use results::units;
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// A comparison as rows of text.
@@ -92,10 +93,8 @@ impl Rows {
     /// A row for each threshold of any candidate.
     fn margins(&mut self, candidates: &[Candidate]) {
         let margins = candidates.iter().filter_map(|candidate| candidate.margins.value()).flatten();
-        let mut thresholds: Vec<(u64, String)> =
-            margins.map(|margin| (margin.threshold_ns, margin.threshold.clone())).collect();
-        thresholds.sort();
-        thresholds.dedup();
+        let thresholds: BTreeMap<u64, &str> =
+            margins.map(|margin| (margin.threshold_ns, margin.threshold.as_str())).collect();
         for (threshold_ns, name) in thresholds {
             self.row(&format!("worst over {name}"), candidates, |candidate| {
                 candidate.margins.and_then(|margins| match margins.iter().find(|of| of.threshold_ns == threshold_ns) {
@@ -247,7 +246,7 @@ impl Comparison {
     fn bars(&self) -> Vec<Bars> {
         let mut load = Bars::new("Load held", "As a multiple of 1x.");
         let mut p99 = Bars::new("Service p99", "Of the judged stream over the whole run.");
-        let mut worst: Vec<(u64, Bars)> = Vec::new();
+        let mut worst: BTreeMap<u64, Bars> = BTreeMap::new();
         for candidate in &self.candidates {
             let held_load = candidate.load.value().and_then(|load| load.multiple.or(load.x_per_device));
             load.bar(&candidate.name, held_load, held_load.map_or_else(|| "-".to_owned(), units::multiple));
@@ -255,18 +254,15 @@ impl Comparison {
             p99.bar(&candidate.name, ns.map(|ns| ns as f64), ns.map_or_else(|| "-".to_owned(), units::duration));
             for margin in candidate.margins.value().into_iter().flatten() {
                 let ValueOrReason::Value(share) = &margin.worst else { continue };
-                let index = worst.iter().position(|(ns, _)| *ns == margin.threshold_ns).unwrap_or_else(|| {
+                let bars = worst.entry(margin.threshold_ns).or_insert_with(|| {
                     let title = format!("Worst share over {}", margin.threshold);
-                    let caption = "The dashed line is the limit. Bars are cut off at twice the limit.";
-                    worst.push((margin.threshold_ns, Bars::new(title, caption)));
-                    worst.len() - 1
+                    Bars::new(title, "The dashed line is the limit. Bars are cut off at twice the limit.")
                 });
                 let text = format!("{} of {}", units::percent(share.share), units::percent_exact(margin.share_max));
-                worst[index].1.against(&candidate.name, share.share, margin.share_max, text, share.is_over());
+                bars.against(&candidate.name, share.share, margin.share_max, text, share.is_over());
             }
         }
-        worst.sort_by_key(|(ns, _)| *ns);
-        let of_runs = std::iter::once(load).chain(worst.into_iter().map(|(_, bars)| bars)).chain([p99]);
+        let of_runs = std::iter::once(load).chain(worst.into_values()).chain([p99]);
         let of_baselines = self.baselines.iter().flat_map(|baselines| baselines.bars());
         of_runs.chain(of_baselines).filter(|bars| !bars.is_empty()).collect()
     }

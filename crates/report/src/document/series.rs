@@ -1,9 +1,10 @@
 //! Report of a series' directory: its conclusion, its steps, each step's run, and the rating curve of a search.
 
 use super::RunReport;
-use crate::baseline::{Beside, BesideDrive, DriveReport, MeasuredDrive, RunData};
+use crate::baseline::{Beside, BesideDrive, DriveReport};
 use crate::charts::{Axis, Chart, ChartResolution, Limit, Line, Points, Section, Style};
-use crate::words::{Banner, OutcomeLabel};
+use crate::comparison::CandidateKind;
+use crate::words::{Banner, OutcomeLabel, capital};
 use conclusions::baseline::{InDoubt, in_doubt};
 use conclusions::rejudge::{Evidence, rejudge, run_dir_of};
 use conclusions::series::{Purpose, Rule, SERIES, Series, State, Step};
@@ -144,23 +145,15 @@ impl StepReport {
 }
 
 /// Results of a baseline's steps, drive by drive.
-fn drives<'a>(series: &'a Series, steps: &'a [StepReport]) -> Vec<DriveReport> {
+fn drives(series: &Series, steps: &[StepReport]) -> Vec<DriveReport> {
     if series.purpose != Purpose::Baseline {
         return Vec::new();
     }
-    let recorded =
-        |RunReport { sections, devices, device_facts, .. }: &'a RunReport| RunData { sections, devices, device_facts };
-    let with_runs = || steps.iter().map(|step| (&step.step, step.report.as_ref().map(recorded))).collect();
-    let drive = |device| DriveReport::of(&MeasuredDrive { device, series, steps: with_runs() });
-    (0..series.devices.len()).map(drive).collect()
+    (0..series.devices.len()).map(|device| DriveReport::of(series, device, steps)).collect()
 }
 
 fn title(series: &Series) -> String {
-    let test_name = match series.purpose {
-        Purpose::Certify => "Certification",
-        Purpose::Rate => "Rating",
-        Purpose::Baseline => "Baseline",
-    };
+    let test_name = capital(CandidateKind::of(series.purpose).words().0);
     let names: Vec<&str> = series.devices.iter().map(|device| device.name.as_str()).collect();
     format!("{test_name} of {}", names.join(", "))
 }

@@ -5,7 +5,8 @@
 
 use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Section, Style, latency, rounded};
 use crate::table::{Table, look, signed};
-use crate::words::{Banner, OutcomeLabel, grouped};
+use crate::words::{Banner, OutcomeLabel};
+use conclusions::grouped;
 use maud::{Markup, html};
 use serde_json::{Value, json};
 

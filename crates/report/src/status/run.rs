@@ -140,9 +140,9 @@ impl RunStatus {
         if matches!(process_state, Some(ProcessState::Gone | ProcessState::Elsewhere)) && dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
         }
-        let (layout, mut judge) = (manifest.layout(), manifest.judge());
+        let mut judge = manifest.judge();
         let mut intervals = Intervals::open(dir, &manifest)?;
-        let last = LastInterval::of(&mut intervals, &mut judge, &layout)?;
+        let last = LastInterval::of(&mut intervals, &mut judge)?;
         let verdict = judge.verdict(&End::Unrecorded);
         let mut this = Self::new(dir, &manifest, &verdict, last, now);
         this.remarks.extend(intervals.damage().map(str::to_owned));
@@ -166,7 +166,7 @@ impl RunStatus {
         let run = run_dir::read(dir)?;
         let mut judge = manifest.judge();
         let mut intervals = Intervals::open(dir, manifest)?;
-        let last = LastInterval::of(&mut intervals, &mut judge, &manifest.layout())?;
+        let last = LastInterval::of(&mut intervals, &mut judge)?;
         let mut this = Self::new(dir, manifest, &run.verdict, last, now);
         this.phase = Phase::Ended;
         this.remarks.extend(run.remarks);
@@ -177,10 +177,9 @@ impl RunStatus {
 
     fn new(dir: &Path, manifest: &Manifest, verdict: &Verdict, last: LastInterval, now: SystemTime) -> Self {
         let layout = manifest.layout();
-        let devices = layout.devices.len();
-        let completed_iops = |stream: usize| {
-            let cells = last.cells.iter().skip(stream * devices).take(devices);
-            let ops: u64 = cells.map(|cell| cell.ops.saturating_sub(cell.overtime)).sum();
+        let devices = layout.devices.len().max(1);
+        let completed_iops = |stream: &[CellCounts]| {
+            let ops: u64 = stream.iter().map(|cell| cell.ops.saturating_sub(cell.overtime)).sum();
             if last.length_sec > 0.0 { ops as f64 / last.length_sec } else { 0.0 }
         };
         let (p99_ns, remarks) = p99(dir, &layout);
@@ -200,11 +199,7 @@ impl RunStatus {
             operations_done: done_ops,
             ends_unix_ms: None,
             recorded_ago_sec: recorded_ago_sec(dir, now),
-            last_interval_iops: if last.has_interval {
-                (0..layout.streams.len()).map(completed_iops).collect()
-            } else {
-                Vec::new()
-            },
+            last_interval_iops: last.cells.chunks(devices).map(completed_iops).collect(),
             sla: manifest.sla.to_string(),
             thresholds: manifest.sla.limits().iter().map(|limit| limit.threshold_text()).collect(),
             current: current(verdict, manifest),
@@ -265,26 +260,24 @@ fn recorded_ago_sec(dir: &Path, now: SystemTime) -> Option<f64> {
 /// Values of the last interval.
 #[derive(Default)]
 struct LastInterval {
-    has_interval: bool,
     length_sec: f64,
+    /// Empty before the first interval.
     cells: Vec<CellCounts>,
     temperatures: Vec<Temperature>,
 }
 
 impl LastInterval {
     /// Reads all intervals into `judge`.
-    fn of(intervals: &mut Intervals, judge: &mut Judge, layout: &Layout) -> Result<Self, RunDirError> {
+    fn of(intervals: &mut Intervals, judge: &mut Judge) -> Result<Self, RunDirError> {
         let columns = intervals.columns().to_vec();
         let (mut this, mut from_ns, mut telemetry) = (Self::default(), 0, Vec::new());
         while let Some(record) = intervals.next()? {
             judge.add_counts(&record.counts);
-            this.has_interval = true;
             this.length_sec = record.counts.end_ns.saturating_sub(from_ns) as f64 / 1e9;
             from_ns = record.counts.end_ns;
             this.cells.clone_from(&record.counts.cells);
             telemetry.clone_from(&record.telemetry);
         }
-        this.cells.resize(layout.cells(), CellCounts::default());
         let celsius = columns.iter().zip(&telemetry).filter_map(|(column, text)| {
             let known = ColumnOf::parse(column).filter(|known| known.column == Column::Celsius)?;
             Some(Temperature { device: known.owner, celsius: text.parse().ok()? })

@@ -1,6 +1,7 @@
 //! The status for a terminal: the current state, then progress, then numbers.
 
 use super::{CurrentShares, Phase, RunStatus, SeriesStatus, Status, StepStatus};
+use crate::comparison::CandidateKind;
 use crate::words;
 use conclusions::series::{Purpose, State};
 use results::run_dir::ProcessState;
@@ -113,11 +114,7 @@ impl RunStatus {
 
 impl fmt::Display for SeriesStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let purpose = match self.purpose {
-            Purpose::Certify => "certification",
-            Purpose::Rate => "search for the highest rating",
-            Purpose::Baseline => "baseline",
-        };
+        let purpose = CandidateKind::of(self.purpose).words().1;
         writeln!(f, "{}  {purpose}: {}", self.dir.display(), self.progress())?;
         match self.outcome {
             Some(outcome) => writeln!(f, "  {outcome}: {}", self.conclusion)?,
