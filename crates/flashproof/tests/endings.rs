@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use results::act_log::{Entry, Reader};
+use results::act_log::Reader;
 use results::judge::{End, Outcome};
 use std::fs::File;
 use std::process::{Command, Stdio};
@@ -68,10 +68,8 @@ fn last_second_of_act_log(bench: &Bench, run: &str) -> u64 {
     let bytes = bench.read(&format!("{run}/act.log"));
     let mut reader = Reader::new(&bytes[..]).unwrap();
     let mut last = 0;
-    for entry in reader.by_ref() {
-        if let Entry::Chunk(chunk) = entry.unwrap() {
-            last = chunk.after_sec;
-        }
+    for chunk in reader.by_ref() {
+        last = chunk.unwrap().after_sec;
     }
     last
 }

@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use results::act_log::{Entry, Reader};
+use results::act_log::Reader;
 use results::judge::Outcome;
 use std::os::unix::fs::symlink;
 use support::{Bench, CONFIG, FLASHPROOF, LoopDevice, OUT, Running, totals};
@@ -48,7 +48,7 @@ fn the_log_has_the_histograms_of_act_index() {
     let log = bench.read("run/act.log");
     let mut reader = Reader::new(&log[..]).unwrap();
     assert_eq!(reader.header().histogram_names, ["reads", "sim:-reads", "writes", "sim:-writes"]);
-    let Some(Ok(Entry::Chunk(last))) = reader.by_ref().last() else { panic!("{text}") };
+    let Some(Ok(last)) = reader.by_ref().last() else { panic!("{text}") };
     assert_eq!(last.histograms.iter().map(|histogram| histogram.total()).collect::<Vec<_>>(), [100, 100, 40, 40]);
 }
 

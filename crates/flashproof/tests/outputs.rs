@@ -2,7 +2,7 @@
 
 use crate::support;
 
-use results::act_log::{Chunk, Entry, Reader};
+use results::act_log::{Chunk, Reader};
 use results::judge::Outcome;
 use serde_json::Value;
 use std::fs;
@@ -17,12 +17,7 @@ const FULL: &str = "device-names: sim:capacity=1GiB sim:capacity=1GiB+name=b\nte
 /// Names in the header of an act.log, and all its chunks.
 fn act_log(text: &[u8]) -> (Vec<String>, Vec<Chunk>) {
     let mut reader = Reader::new(text).unwrap();
-    let mut chunks = Vec::new();
-    for entry in reader.by_ref() {
-        if let Entry::Chunk(chunk) = entry.unwrap() {
-            chunks.push(chunk);
-        }
-    }
+    let chunks = reader.by_ref().map(Result::unwrap).collect();
     assert_eq!(reader.truncation(), None);
     (reader.header().histogram_names.clone(), chunks)
 }

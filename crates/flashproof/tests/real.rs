@@ -4,7 +4,7 @@
 use crate::support;
 
 use device::observe::trace::{Event, EventKind, EventOp, Options, Pairing, Trace, sort_by_time};
-use results::act_log::{Entry, Reader};
+use results::act_log::Reader;
 use results::judge::{Outcome, Sla, Verdict};
 use serde_json::Value;
 use std::fs;
@@ -40,10 +40,8 @@ fn in_act_log(bench: &Bench, name: &str) -> u64 {
     let names = reader.header().histogram_names.clone();
     let at = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("{name} in {names:?}"));
     let mut total = 0;
-    for entry in reader.by_ref() {
-        if let Entry::Chunk(chunk) = entry.unwrap() {
-            total = chunk.histograms[at].total();
-        }
+    for chunk in reader.by_ref() {
+        total = chunk.unwrap().histograms[at].total();
     }
     total
 }

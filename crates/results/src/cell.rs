@@ -456,23 +456,15 @@ impl Interval {
     /// Adds another shard's operations that were due in earlier slices. A device is silent only if it is silent for all
     /// shards, as in [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
-        let silent_ns = |all: &[EarlierSliceOps], (cell, slice)| {
-            let is_same = |carried: &&EarlierSliceOps| (carried.cell, carried.slice) == (cell, slice);
+        let silent_ns = |all: &[EarlierSliceOps], of: &EarlierSliceOps| {
+            let is_same = |carried: &&EarlierSliceOps| (carried.cell, carried.slice) == (of.cell, of.slice);
             all.iter().find(is_same).map_or(0, |carried| carried.counts.silent_ns)
         };
-        let silences = self.carried.iter().chain(&other.carried).map(|carried| {
-            let cell_slice = (carried.cell, carried.slice);
-            let (mine, theirs) = (silent_ns(&self.carried, cell_slice), silent_ns(&other.carried, cell_slice));
-            match self.cells[carried.cell].is_active() && other.cells[carried.cell].is_active() {
-                true => (cell_slice, mine.min(theirs)),
-                false => (cell_slice, mine + theirs),
-            }
-        });
-        let silences: Vec<_> = silences.collect();
+        let before = self.carried.clone();
         other.carried.iter().for_each(|more| add_carried(&mut self.carried, more.clone()));
-        for (place, silent_ns) in silences {
-            let of_place = self.carried.iter_mut().filter(|carried| (carried.cell, carried.slice) == place);
-            of_place.for_each(|carried| carried.counts.silent_ns = silent_ns);
+        let is_active_in_both = |cell: usize| self.cells[cell].is_active() && other.cells[cell].is_active();
+        for carried in self.carried.iter_mut().filter(|carried| is_active_in_both(carried.cell)) {
+            carried.counts.silent_ns = silent_ns(&before, carried).min(silent_ns(&other.carried, carried));
         }
     }
 

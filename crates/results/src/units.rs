@@ -260,6 +260,14 @@ pub fn quoted(text: &str) -> String {
     format!("{quote}{}{quote}", in_one_line(text))
 }
 
+/// The first 80 characters of `text` as a string literal, for errors about lines of files.
+pub(crate) fn quoted_start(text: &str) -> String {
+    match text.char_indices().nth(80) {
+        Some((end, _)) => format!("{:?} and more", &text[..end]),
+        None => format!("{text:?}"),
+    }
+}
+
 /// Like [`printable`], with `\u000a` and `\u0009` for newline and tab.
 pub fn in_one_line(text: &str) -> String {
     printable(text).replace('\n', "\\u000a").replace('\t', "\\u0009")

@@ -94,12 +94,6 @@ pub struct Engine {
     persistent_drives: Option<Arc<EnginePool<SimEngine<Drive>>>>,
 }
 
-/// An engine with support for placement handles, for a caller that issues operations itself.
-pub enum SingleTargetEngine {
-    Uring(Box<Uring>),
-    Passthrough(Box<Passthrough>),
-}
-
 enum EngineKind {
     IoUring,
     /// io_uring without interrupts.
@@ -202,13 +196,11 @@ impl Engine {
         target: &Arc<Target>,
         in_flight_max: usize,
         buffer_bytes: usize,
-    ) -> io::Result<SingleTargetEngine> {
+    ) -> io::Result<Box<dyn BlockEngine>> {
         let (targets, setup) = (vec![target.clone()], Setup::new(in_flight_max, buffer_bytes));
         Ok(match &self.kind {
-            EngineKind::Passthrough(generics) => {
-                SingleTargetEngine::Passthrough(Box::new(Passthrough::new(targets, generics.clone(), setup)?.0))
-            }
-            _ => SingleTargetEngine::Uring(Box::new(Uring::new(targets, setup, false)?.0)),
+            EngineKind::Passthrough(generics) => Box::new(Passthrough::new(targets, generics.clone(), setup)?.0),
+            _ => Box::new(Uring::new(targets, setup, false)?.0),
         })
     }
 

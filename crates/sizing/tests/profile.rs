@@ -352,7 +352,7 @@ fn iostat_of_a_part_of_the_window_is_said_and_the_advice_is_about_it() {
     iostat.reports.retain(|report| report.timestamp > Some(begins));
     let part = with_iostat(iostat.clone(), &golden);
     assert!(says(&part.remarks, "loop2: iostat shows") && part.doubts().is_empty(), "{:?}", part.remarks);
-    iostat.reports.iter_mut().flat_map(|report| &mut report.devices).for_each(|device| device.r_s *= 1.3);
+    iostat.reports.iter_mut().flat_map(|report| &mut report.devices).for_each(|device| device.io.reads_per_sec *= 1.3);
     let off = with_iostat(iostat, &golden).doubts();
     assert!(says(&off, "give its complete output") && !says(&off, "another program used the drive"), "{off:?}");
 }

@@ -147,7 +147,8 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
         drives.entry(&rates.device).or_default().push(rates);
     }
     let device_name = args.drive.as_deref().map(|drive| drive.trim_start_matches("/dev/"));
-    let is_busy = |reports: &[&DeviceRates]| reports.iter().any(|rates| rates.r_s + rates.w_s > 0.0);
+    let is_busy =
+        |reports: &[&DeviceRates]| reports.iter().any(|rates| rates.io.reads_per_sec + rates.io.writes_per_sec > 0.0);
     let names: Vec<&str> = drives.keys().copied().collect();
     let names = names.join(", ");
     drives.retain(|name, reports| device_name.map_or(is_busy(reports), |wanted| wanted == *name));

@@ -19,7 +19,7 @@ use results::written::Bytes;
 use serde::Serialize;
 use serde_json::{Value, json};
 use session::devices::{Devices, consent};
-use session::engine::{Demand, Engine, SingleTargetEngine};
+use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::progress::WriteProgress;
 use session::signals::{SignalHandler, name};
@@ -299,15 +299,8 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
     let (began, began_unix_s) = (Instant::now(), unix_s());
     let total_bytes = (size as f64 * fills) as u64;
     let single = engine.single(&target, IN_FLIGHT, IN_FLIGHT * COMMAND_BYTES as usize);
-    let (probe, result) =
-        match single.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))? {
-            SingleTargetEngine::Uring(engine) => {
-                ProbeIo::new(*engine, &target, &subject, &control, total_bytes).probe(seed)
-            }
-            SingleTargetEngine::Passthrough(engine) => {
-                ProbeIo::new(*engine, &target, &subject, &control, total_bytes).probe(seed)
-            }
-        };
+    let single = single.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))?;
+    let (probe, result) = ProbeIo::new(single, &target, &subject, &control, total_bytes).probe(seed);
     let mut about = subject.about();
     let carrier = engine.placement().map_or(String::new(), |carrier| format!("handles carried by {carrier}, "));
     about.push(format!("{carrier}counted by {}, in {}", subject.counted_by, clock(began.elapsed().as_secs())));

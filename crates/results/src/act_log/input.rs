@@ -12,7 +12,6 @@
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
-use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 /// Source: RFC 1952, section 2.3.1, and RFC 8878, sections 3.1.1 and 3.1.2.
@@ -88,14 +87,6 @@ impl<R: Read> Input<R> {
         Ok(Self { decoder, cut: false })
     }
 
-    pub fn compression(&self) -> Compression {
-        match self.decoder {
-            Decoder::Plain(_) => Compression::Plain,
-            Decoder::Gzip(_) => Compression::Gzip,
-            Decoder::Zstd(_) => Compression::Zstd,
-        }
-    }
-
     /// True if compressed data ended early. Valid once everything was read.
     pub fn is_cut(&self) -> bool {
         self.cut
@@ -120,12 +111,6 @@ impl<R: Read> Read for Input<R> {
             }
             read => read,
         }
-    }
-}
-
-impl<R: Read> fmt::Debug for Input<R> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Input({:?}, cut: {})", self.compression(), self.cut)
     }
 }
 
@@ -247,7 +232,7 @@ mod tests {
         let mut input = Input::new(bytes).unwrap();
         let mut text = Vec::new();
         let read = input.read_to_end(&mut text).map(|_| text);
-        (read, input.compression(), input.is_cut())
+        (read, Compression::of(bytes), input.is_cut())
     }
 
     #[test]
@@ -269,7 +254,7 @@ mod tests {
     #[test]
     fn what_is_compressed_in_another_way_is_refused_with_the_way_out() {
         for (bytes, program) in [(&b"\xfd7zXZ\0\0"[..], "xz"), (b"BZh91AY", "bzip2"), (b"\x04\x22\x4d\x18d", "lz4")] {
-            let error = Input::new(bytes).unwrap_err().to_string();
+            let error = Input::new(bytes).err().unwrap().to_string();
             assert!(
                 error.contains(&format!("not supported: use {program} -dc LOG | flashproof latency -l -")),
                 "{error}"

@@ -39,7 +39,7 @@ mod input;
 mod read;
 
 pub use input::{Compression, Input};
-pub use read::{Chunk, Entry, HeaderPart, ReadError, Reader, Truncation};
+pub use read::{Chunk, HeaderPart, ReadError, Reader, Truncation};
 
 use crate::buckets::ActBuckets;
 use crate::cell::{Interval, Layout};
@@ -187,18 +187,11 @@ pub fn write_chunk<W: Write>(writer: &mut W, after_sec: u64, histograms: &[(&str
 
 fn write_histogram<W: Write>(writer: &mut W, name: &str, buckets: &ActBuckets) -> io::Result<()> {
     writeln!(writer, "{name} ({} total)", buckets.total())?;
-    let mut column = 0;
-    for (bucket, count) in buckets.counts().iter().enumerate().filter(|(_, count)| **count != 0) {
-        write!(writer, " ({bucket:02}: {count:010})")?;
-        column += 1;
-        if column % COLUMNS == 0 {
-            writeln!(writer)?;
-        }
-    }
-    if column % COLUMNS != 0 {
-        writeln!(writer)?;
-    }
-    Ok(())
+    let used: Vec<_> = buckets.counts().iter().enumerate().filter(|(_, count)| **count != 0).collect();
+    used.chunks(COLUMNS).try_for_each(|line| {
+        line.iter().try_for_each(|(bucket, count)| write!(writer, " ({bucket:02}: {count:010})"))?;
+        writeln!(writer)
+    })
 }
 
 /// Writes an error line, as ACT does between its chunks.

@@ -12,7 +12,7 @@ use crate::counts::{Backlog, CellCounts};
 use std::ops::Range;
 
 /// Configuration of the judge, fixed before the first interval.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, Default, PartialEq)]
 pub struct JudgePlan {
     /// Limits. The cells count over the same thresholds.
     pub sla: Sla,
@@ -37,9 +37,10 @@ pub struct JudgePlan {
 }
 
 /// The kind of target that carries out the operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum TestedObject {
     /// A device: operations are its I/O.
+    #[default]
     Device,
     /// A record engine of this process on a device: operations are transactions.
     Store,
@@ -137,7 +138,7 @@ pub(super) struct Window {
 }
 
 /// Accumulates the counts of intervals, and can give a verdict at any time.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct Judge {
     pub(crate) plan: JudgePlan,
     pub(crate) groups: Vec<GroupCounts>,
@@ -179,17 +180,9 @@ impl Judge {
             groups,
             totals: vec![CellCounts::default(); plan.streams.len()],
             backlogs: vec![Backlog::default(); plan.streams.len() * plan.devices.len()],
-            complete_slices: 0,
-            ran_ns: 0,
-            gaps: 0,
-            gaps_over: 0,
-            gap_max_ns: 0,
-            cpu_ns: 0,
-            run_delay_ns: 0,
-            whole_intervals: 0,
-            scratch: IntervalCounts::default(),
             workload_judges: parts(&plan),
             plan,
+            ..Self::default()
         }
     }
 
@@ -408,14 +401,12 @@ impl JudgePlan {
         Self {
             sla,
             streams: layout.streams.clone(),
-            workloads: Vec::new(),
             devices: layout.devices.clone(),
             report_interval_sec,
             slice_sec,
             duration_sec,
-            tested: TestedObject::Device,
-            simulated: false,
             has_keys: true,
+            ..Self::default()
         }
     }
 }
@@ -430,7 +421,7 @@ pub(super) struct WorkloadJudge {
 }
 
 /// A judge for each workload of `plan`; empty for a single workload.
-pub(super) fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
+fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
     if plan.workloads.len() < 2 {
         return Vec::new();
     }

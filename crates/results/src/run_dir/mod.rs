@@ -44,7 +44,7 @@ pub use tables::{Samples, TraceWriter, read_trace};
 pub use write::{Writer, check_usable, space_needed_bytes};
 
 use crate::files::dir_of;
-use crate::units::bytes;
+use crate::units::{bytes, quoted_start};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -128,20 +128,7 @@ impl RunDirError {
     }
 
     fn line(path: &Path, line: u64, expected: impl Into<String>, found: &str) -> Self {
-        const SHOWN_CHARS: usize = 80;
-        let short: String = found.chars().take(SHOWN_CHARS).collect();
-        let more = if short.len() < found.len() { " and more" } else { "" };
-        let found = format!("{short:?}{more}");
-        Self::Line { path: path.to_owned(), line, expected: expected.into(), found }
-    }
-
-    /// True if the disk under the directory (or the user's quota) is full.
-    pub fn is_disk_full(&self) -> bool {
-        match self {
-            Self::Io { source, .. } => is_full(source),
-            Self::NoRoom { .. } => true,
-            _ => false,
-        }
+        Self::Line { path: path.to_owned(), line, expected: expected.into(), found: quoted_start(found) }
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Shared by the property tests and the fuzzer.
 
-use results::act_log::{Chunk, Entry, Header, Input, Reader, write_chunk, write_header};
+use results::act_log::{Chunk, Header, Input, Reader, write_chunk, write_header};
 
 /// Reads `bytes` with and without skipping reports, and asserts the properties. Returns true for a complete log.
 pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
@@ -16,10 +16,9 @@ pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
         }
     };
     let (mut chunks, mut damage) = (Vec::new(), None);
-    for entry in reader.by_ref() {
-        match entry {
-            Ok(Entry::Chunk(chunk)) => chunks.push(chunk),
-            Ok(Entry::Message(message)) => assert!(!message.contains('\n'), "a message is one line"),
+    for chunk in reader.by_ref() {
+        match chunk {
+            Ok(chunk) => chunks.push(chunk),
             Err(error) => damage = Some(error.to_string()),
         }
     }
@@ -61,8 +60,8 @@ fn assert_round_trip<R: std::io::Read>(reader: &Reader<R>, chunks: &[Chunk]) {
     }
     let text_shown = String::from_utf8_lossy(&text).into_owned();
     let again = Reader::new(&text[..]).unwrap_or_else(|error| panic!("{error}\n{text_shown}"));
-    let again: Vec<Entry> = again.map(|entry| entry.unwrap_or_else(|error| panic!("{error}\n{text_shown}"))).collect();
-    assert!(again.into_iter().eq(chunks.iter().cloned().map(Entry::Chunk)), "{text_shown}");
+    let again: Vec<Chunk> = again.map(|chunk| chunk.unwrap_or_else(|error| panic!("{error}\n{text_shown}"))).collect();
+    assert!(again == chunks, "{text_shown}");
 }
 
 fn assert_one_line(message: &str) {

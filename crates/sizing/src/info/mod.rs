@@ -237,8 +237,6 @@ pub struct StorageDevice {
     pub name: String,
     /// The shadow device, which receives a copy of all writes.
     pub shadow: Option<String>,
-    /// True for a file, false for a device.
-    pub is_file: bool,
 }
 
 impl Namespace {
@@ -246,10 +244,10 @@ impl Namespace {
     fn take(&mut self, reply: &str) {
         let mut device_values = Vec::new();
         for (name, value) in pairs(reply) {
-            device_values.extend(DeviceKey::of(name).map(|place| (place, value)));
+            device_values.extend(device_key(name).map(|(index, field)| (index, field, value)));
             self.newest.insert(name.to_owned(), value.to_owned());
         }
-        device_values.retain(|(place, _)| matches!(place.field, "" | "shadow"));
+        device_values.retain(|(_, field, _)| matches!(*field, "" | "shadow"));
         if !device_values.is_empty() {
             self.devices = storage_devices(&device_values);
         }
@@ -305,44 +303,32 @@ impl Namespace {
     }
 }
 
-/// The device in a key such as `storage-engine.device[0].writes`, `storage-engine.file[0]`, `dev` (3.x).
-struct DeviceKey<'a> {
-    is_file: bool,
-    /// `None` if the server's version repeats the key for each device.
-    index: Option<usize>,
-    field: &'a str,
-}
-
-impl<'a> DeviceKey<'a> {
-    fn of(name: &'a str) -> Option<Self> {
-        let bare = name.strip_prefix("storage-engine.").unwrap_or(name);
-        let (kind, rest) = bare.split_at(bare.find(['[', '.']).unwrap_or(bare.len()));
-        let is_file = kind == "file";
-        if !is_file && !matches!(kind, "device" | "dev") {
-            return None;
-        }
-        if rest.is_empty() {
-            return Some(Self { is_file, index: None, field: "" });
-        }
-        let (index, field) = rest.strip_prefix('[')?.split_once(']')?;
-        let index = index.parse().ok().filter(|index| *index < DEVICES_MAX)?;
-        Some(Self { is_file, index: Some(index), field: field.strip_prefix('.').unwrap_or(field) })
+/// The device in a key such as `storage-engine.device[0].writes`, `storage-engine.file[0]`, `dev` (3.x): its index, and
+/// the field that the key names. `None` for the index if the server's version repeats the key for each device.
+fn device_key(name: &str) -> Option<(Option<usize>, &str)> {
+    let bare = name.strip_prefix("storage-engine.").unwrap_or(name);
+    let (kind, rest) = bare.split_at(bare.find(['[', '.']).unwrap_or(bare.len()));
+    if !matches!(kind, "device" | "dev" | "file") {
+        return None;
     }
+    if rest.is_empty() {
+        return Some((None, ""));
+    }
+    let (index, field) = rest.strip_prefix('[')?.split_once(']')?;
+    let index = index.parse().ok().filter(|index| *index < DEVICES_MAX)?;
+    Some((Some(index), field.strip_prefix('.').unwrap_or(field)))
 }
 
-/// The devices in their order.
-fn storage_devices(device_values: &[(DeviceKey<'_>, &str)]) -> Vec<StorageDevice> {
-    let names = device_values.iter().filter(|(place, _)| place.field.is_empty()).take(DEVICES_MAX);
-    let mut devices: Vec<_> = names
-        .enumerate()
-        .map(|(position, (place, name))| {
-            let device = StorageDevice { name: (*name).to_owned(), shadow: None, is_file: place.is_file };
-            (place.index.unwrap_or(position), device)
-        })
-        .collect();
+/// The devices in their order, from the index, the field and the value of their keys.
+fn storage_devices(device_values: &[(Option<usize>, &str, &str)]) -> Vec<StorageDevice> {
+    let names = device_values.iter().filter(|(_, field, _)| field.is_empty()).take(DEVICES_MAX).enumerate();
+    let device = |(position, (index, _, name)): (usize, &(Option<usize>, &str, &str))| {
+        (index.unwrap_or(position), StorageDevice { name: (*name).to_owned(), shadow: None })
+    };
+    let mut devices: Vec<_> = names.map(device).collect();
     devices.sort_by_key(|(index, _)| *index);
-    for (place, shadow) in device_values.iter().filter(|(place, _)| place.field == "shadow") {
-        if let Some((_, device)) = devices.iter_mut().find(|(index, _)| Some(*index) == place.index) {
+    for (index, _, shadow) in device_values.iter().filter(|(_, field, _)| *field == "shadow") {
+        if let Some((_, device)) = devices.iter_mut().find(|(known, _)| Some(*known) == *index) {
             device.shadow = Some((*shadow).to_owned());
         }
     }

@@ -19,7 +19,7 @@ fn a_server_of_4_9_says_what_a_profile_needs() {
     assert_eq!(replies.node_id.as_deref(), Some("32C901000000FC02"));
     assert_eq!(replies.build, Build::parse("4.9.0.37"));
     let test = &replies.namespaces["test"];
-    assert_eq!(test.devices, [StorageDevice { name: "/dev/loop2".to_owned(), shadow: None, is_file: false }]);
+    assert_eq!(test.devices, [StorageDevice { name: "/dev/loop2".to_owned(), shadow: None }]);
     assert_eq!(test.write_block_bytes(replies.build), Some(131_072));
     assert_eq!(test.flush_bytes(replies.build), Some(131_072));
     assert_eq!((test.commit_to_device(), test.replication_factor()), (Some(false), Some(1)));

@@ -12,6 +12,7 @@ mod reports;
 mod table;
 mod time;
 
+use crate::drive_io::DriveIo;
 use crate::lines::Lines;
 use crate::source::{ReadError, Source};
 use jiff::civil::{Date, DateTime};
@@ -95,23 +96,17 @@ pub struct Report {
     pub devices: Vec<DeviceRates>,
 }
 
-/// Rates of one device, under iostat's names.
+/// Rates of one device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceRates {
     /// Name without `/dev/`.
     pub device: String,
-    /// Reads completed per second.
-    pub r_s: f64,
-    /// Writes completed per second, including flushes that the kernel counts as writes.
-    pub w_s: f64,
-    /// KiB read per second.
-    pub rkb_s: f64,
-    /// KiB written per second.
-    pub wkb_s: f64,
+    /// Completed reads and writes. The writes include flushes that the kernel counts as writes.
+    pub io: DriveIo,
     /// Flushes per second; `None` if this version of iostat does not print them.
-    pub f_s: Option<f64>,
+    pub flushes_per_sec: Option<f64>,
     /// Discards per second; `None` if this version of iostat does not print them.
-    pub d_s: Option<f64>,
+    pub discards_per_sec: Option<f64>,
 }
 
 /// Number of writes per second that carry data. `writes` counts all writes per second, possibly including the
@@ -213,7 +208,9 @@ fn classify_first(run: &[Report]) -> FirstReport {
 
 /// Rates of whole operations; zeros are left out, because they fit any interval.
 fn counts(device: &DeviceRates) -> impl Iterator<Item = f64> {
-    [Some(device.r_s), Some(device.w_s), device.f_s, device.d_s].into_iter().flatten().filter(|rate| *rate > 0.0)
+    let DriveIo { reads_per_sec, writes_per_sec, .. } = device.io;
+    let all = [Some(reads_per_sec), Some(writes_per_sec), device.flushes_per_sec, device.discards_per_sec];
+    all.into_iter().flatten().filter(|rate| *rate > 0.0)
 }
 
 /// True if a rate, printed with two decimals, is a whole number divided by `seconds`.

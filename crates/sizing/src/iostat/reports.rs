@@ -7,7 +7,7 @@ use jiff::tz::Offset;
 use results::units::count;
 use std::collections::HashMap;
 
-/// Meaning of a column.
+/// Meaning of a column: the index of its value in the fields of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Reads,
@@ -216,15 +216,9 @@ impl Collector {
     }
 }
 
+/// The rates of a device from the fields of its row; `None` without reads or writes.
 fn rates(device: String, fields: [Option<f64>; FIELDS]) -> Option<DeviceRates> {
-    let value_of = |field: Field| fields[field as usize];
-    Some(DeviceRates {
-        device,
-        r_s: value_of(Field::Reads)?,
-        w_s: value_of(Field::Writes)?,
-        rkb_s: value_of(Field::ReadKib)?,
-        wkb_s: value_of(Field::WrittenKib)?,
-        f_s: value_of(Field::Flushes),
-        d_s: value_of(Field::Discards),
-    })
+    let [reads, writes, read_kib, written_kib, flushes_per_sec, discards_per_sec] = fields;
+    let io = [reads?, writes?, read_kib?, written_kib?].into();
+    Some(DeviceRates { device, io, flushes_per_sec, discards_per_sec })
 }

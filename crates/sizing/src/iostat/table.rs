@@ -14,7 +14,7 @@ use crate::lines::Lines;
 use results::units::quoted;
 use serde::Deserialize;
 use serde_json::{Map, Value};
-use std::io::{self, Read};
+use std::io::{self, BufReader, Read};
 
 struct Column {
     word_index: usize,
@@ -184,16 +184,10 @@ struct Statistics {
 }
 
 /// Reads JSON to its end. Returns a description of the JSON, for an error message.
-pub(super) fn read_json<R: Read>(mut input: R, collector: &mut Collector) -> io::Result<String> {
+pub(super) fn read_json<R: Read>(input: R, collector: &mut Collector) -> io::Result<String> {
     let mut objects = JsonScanner::default();
-    let mut window = vec![0; 64 << 10];
-    loop {
-        match input.read(&mut window) {
-            Ok(0) => break,
-            Ok(length) => window[..length].iter().for_each(|byte| objects.byte(*byte, collector)),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
+    for byte in BufReader::with_capacity(64 << 10, input).bytes() {
+        objects.byte(byte?, collector);
     }
     objects.finish(collector);
     Ok("JSON that is not iostat's or has no complete report".to_owned())

@@ -102,19 +102,14 @@ pub(super) fn written(text: &str) -> Option<WrittenDate> {
 
 /// Groups of digits with their positions.
 fn groups(text: &str) -> Vec<(usize, &str)> {
-    let mut groups = Vec::new();
-    let mut begin = None;
-    for (at, byte) in text.bytes().chain([0]).enumerate() {
-        match (byte.is_ascii_digit(), begin) {
-            (true, None) => begin = Some(at),
-            (false, Some(from)) => {
-                groups.push((from, &text[from..at]));
-                begin = None;
-            }
-            _ => {}
-        }
-    }
-    groups
+    let runs = text.as_bytes().chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit());
+    let mut end = 0;
+    let groups = runs.filter_map(|run| {
+        let begin = end;
+        end += run.len();
+        run[0].is_ascii_digit().then(|| (begin, &text[begin..end]))
+    });
+    groups.collect()
 }
 
 /// Order of day and month in the dates, and true if the order is certain. A date that fits only one order decides.

@@ -221,14 +221,10 @@ pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zo
 pub fn mean_of(reports: &[&Report], devices: &[&str]) -> IostatMeans {
     let lines: Vec<&DeviceRates> =
         reports.iter().flat_map(|report| &report.devices).filter(|rates| devices.contains(&&*rates.device)).collect();
-    let mean = |of: fn(&DeviceRates) -> f64| lines.iter().map(|rates| of(rates)).sum::<f64>() / reports.len() as f64;
-    let io = DriveIo {
-        reads_per_sec: mean(|rates| rates.r_s),
-        writes_per_sec: mean(|rates| rates.w_s),
-        read_kib_per_sec: mean(|rates| rates.rkb_s),
-        written_kib_per_sec: mean(|rates| rates.wkb_s),
-    };
-    IostatMeans { io, flushes_per_sec: mean(|rates| rates.f_s.unwrap_or(0.0)), missing_sec: 0.0 }
+    let count = reports.len() as f64;
+    let io = lines.iter().map(|rates| rates.io).sum::<DriveIo>().map(|sum| sum / count);
+    let flushes: f64 = lines.iter().map(|rates| rates.flushes_per_sec.unwrap_or(0.0)).sum();
+    IostatMeans { io, flushes_per_sec: flushes / count, missing_sec: 0.0 }
 }
 
 /// Period that iostat covers; `None`: its reports have no time.
@@ -286,12 +282,9 @@ mod tests {
     fn iostat(reports: &[&[(&str, f64)]]) -> Iostat {
         let rates = |&(device, r_s): &(&str, f64)| DeviceRates {
             device: device.to_owned(),
-            r_s,
-            w_s: 2.0 * r_s,
-            rkb_s: 4.0 * r_s,
-            wkb_s: 8.0 * r_s,
-            f_s: None,
-            d_s: None,
+            io: [r_s, 2.0 * r_s, 4.0 * r_s, 8.0 * r_s].into(),
+            flushes_per_sec: None,
+            discards_per_sec: None,
         };
         let report = |devices: &&[(&str, f64)]| Report {
             timestamp: None,

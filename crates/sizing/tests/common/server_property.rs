@@ -161,9 +161,11 @@ fn assert_iostat(bytes: &[u8]) -> bool {
     };
     let Some(found) = read(usize::MAX) else { return false };
     for device in found.reports.iter().flat_map(|report| &report.devices) {
-        let numbers =
-            [Some(device.r_s), Some(device.w_s), Some(device.rkb_s), Some(device.wkb_s), device.f_s, device.d_s];
-        assert!(numbers.into_iter().flatten().all(|number| number >= 0.0 && number.is_finite()), "{device:?}");
+        let others = [device.flushes_per_sec, device.discards_per_sec].into_iter().flatten();
+        assert!(
+            device.io.numbers().into_iter().chain(others).all(|number| number >= 0.0 && number.is_finite()),
+            "{device:?}"
+        );
     }
     found.remarks.iter().for_each(|remark| assert_one_line(remark));
     assert_eq!(

@@ -2,8 +2,8 @@
 
 use super::lines::{self, Dialect, Line, Lines};
 use super::{HISTOGRAMS_MAX, Header, HeaderPart, ReadError};
-use super::{LINE_OVERHEAD_BYTES, Messages};
 use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
+use crate::units::quoted_start;
 use std::io::Read;
 
 /// Maximum number of foreign lines (a shell's, `nohup`'s) before the banner.
@@ -12,14 +12,17 @@ const PREAMBLE_LINES_MAX: u64 = 100;
 /// Maximum size of a header, bytes: 128 devices, ACT's maximum, need about 100 KB.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 
+/// Approximate memory of a stored line in addition to its text, bytes: the string, its entry in a list, heap overhead.
+const LINE_OVERHEAD_BYTES: usize = 64;
+
 /// Title of the configuration in ACT 3 and 4.
 const OLD_CONFIGURATION_TITLE: &str = "ACT CONFIGURATION";
 
-/// Yields the lines of a header, and queues messages. The end of the file and a header over [`HEADER_BYTES_MAX`] are
-/// errors.
+/// Yields the lines of a header without messages. The end of the file and a header over [`HEADER_BYTES_MAX`] are errors.
 struct HeaderLines<'a, R> {
     lines: &'a mut Lines<R>,
-    messages: &'a mut Messages,
+    /// The first message of the test.
+    first_message: Option<String>,
     part: HeaderPart,
     version: String,
     /// Bytes of the lines read so far.
@@ -28,12 +31,19 @@ struct HeaderLines<'a, R> {
 
 impl<R: Read> HeaderLines<'_, R> {
     fn next(&mut self, expected: &str) -> Result<Line, ReadError> {
-        let Some(line) = self.lines.next_of(|line| !lines::is_message(&line.text), self.messages)? else {
-            let found = match self.messages.first() {
-                Some(message) => format!("the end of the file after the test's own message {}", lines::quoted(message)),
-                None => "the end of the file".to_owned(),
+        let line = loop {
+            let Some(line) = self.lines.next()? else {
+                let after = self.first_message.as_deref().map(quoted_start);
+                let after = after.map(|message| format!(" after the test's own message {message}"));
+                let found = format!("the end of the file{}", after.unwrap_or_default());
+                return Err(self.error(self.lines.number(), expected, found));
             };
-            return Err(self.error(self.lines.number(), expected, found));
+            if !lines::is_message(&line.text) {
+                break line;
+            }
+            if line.has_newline {
+                self.first_message.get_or_insert(line.text);
+            }
         };
         self.bytes += line.text.len() + LINE_OVERHEAD_BYTES;
         if self.bytes > HEADER_BYTES_MAX {
@@ -71,7 +81,7 @@ impl<R: Read> HeaderLines<'_, R> {
     }
 
     fn wrong(&self, line: &Line, expected: &str) -> ReadError {
-        self.error(line.number, expected, lines::quoted(&line.text))
+        self.error(line.number, expected, quoted_start(&line.text))
     }
 
     fn error(&self, line: u64, expected: &str, found: String) -> ReadError {
@@ -80,8 +90,9 @@ impl<R: Read> HeaderLines<'_, R> {
     }
 }
 
-pub(super) fn read<R: Read>(lines: &mut Lines<R>, messages: &mut Messages) -> Result<(Header, Dialect), ReadError> {
-    let mut lines = HeaderLines { lines, messages, part: HeaderPart::Version, version: String::new(), bytes: 0 };
+pub(super) fn read<R: Read>(lines: &mut Lines<R>) -> Result<(Header, Dialect), ReadError> {
+    let part = HeaderPart::Version;
+    let mut lines = HeaderLines { lines, first_message: None, part, version: String::new(), bytes: 0 };
     let (version, dialect) = version(&mut lines)?;
     (lines.part, lines.version) = (HeaderPart::Configuration, version.clone());
     let mut header = Header { act_version: version, ..Header::default() };
@@ -165,7 +176,7 @@ fn version<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<(String, Dialect),
 
 fn test<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<Test, ReadError> {
     let line = lines.next("the test's name")?;
-    let test = [Test::Storage, Test::Index].into_iter().find(|test| line.text == test.banner());
+    let test = Test::ALL.into_iter().find(|test| line.text == test.banner());
     test.ok_or_else(|| lines.wrong(&line, "\"Storage device IO test\" or \"Index device IO test\""))
 }
 

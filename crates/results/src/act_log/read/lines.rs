@@ -7,7 +7,6 @@
 //! not report, and in the names of histograms: ACT 3 and 4 pad these names with blanks and list them only in the
 //! reports. Source: `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
 
-use super::Messages;
 use super::ReadError;
 use memchr::{memchr, memchr_iter, memmem};
 use std::io::{ErrorKind, Read};
@@ -103,23 +102,6 @@ impl<R: Read> Lines<R> {
         Ok(Some(Line { number: self.number, text, has_newline: bytes.ends_with(b"\n") }))
     }
 
-    /// The next line for which `predicate` is true; other lines before it are queued in `messages`.
-    pub(super) fn next_of(
-        &mut self,
-        predicate: impl Fn(&Line) -> bool,
-        messages: &mut Messages,
-    ) -> Result<Option<Line>, ReadError> {
-        while let Some(line) = self.next()? {
-            if predicate(&line) {
-                return Ok(Some(line));
-            }
-            if line.has_newline {
-                messages.push(line.text);
-            }
-        }
-        Ok(None)
-    }
-
     /// Skips a report: everything before the next line that begins with `prefix`.
     ///
     /// Returns false and skips nothing if no such line follows (this is the last report of the file), or if the line
@@ -192,15 +174,6 @@ pub(super) fn is_message(text: &str) -> bool {
         || (text.starts_with("SIG") && text.ends_with(" received"))
         || (text.starts_with("Signal ") && text.contains(" received"))
         || STOP_MESSAGES.contains(&text)
-}
-
-/// `text` in quotes, shortened for an error message.
-pub(super) fn quoted(text: &str) -> String {
-    const SHOWN_CHARS: usize = 80;
-    match text.char_indices().nth(SHOWN_CHARS) {
-        Some((end, _)) => format!("{:?} and more", &text[..end]),
-        None => format!("{text:?}"),
-    }
 }
 
 /// A decimal number without sign or blanks.

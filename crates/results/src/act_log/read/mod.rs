@@ -3,25 +3,22 @@
 //! The reader is strict, because a misread log gives a wrong verdict: names and their order must match the header,
 //! buckets must ascend and add up to their total, and counts must never shrink. The reader tolerates two deviations:
 //!
-//! * Other lines between any two lines of reports: ACT's threads print while its main thread reports, and standard
-//!   error may go to the same file. In the header, only known messages of ACT are tolerated.
+//! * Other lines between any two lines of reports, which are skipped: ACT's threads print while its main thread reports,
+//!   and standard error may go to the same file. In the header, only known messages of ACT are tolerated.
 //! * A missing tail, because runs get killed. An incomplete end of the file is dropped, and [`Reader::truncation`]
 //!   reports it.
 //!
 //! A caller that needs only some reports ([`Reader::next_chunk_at`]) skips the others. Of skipped reports only the time
 //! is parsed, so that a day of a large log takes a tenth of a second. The last report is always read, because it can be
 //! torn.
-//!
-//! Messages are queued while another entry is read. The queue is limited, because a test on a dying device can print
-//! any number of messages within one report. Further messages are only counted.
 
 mod header;
 mod lines;
 
 use super::Header;
 use crate::buckets::{ACT_BUCKETS, ActBuckets, ActScale};
+use crate::units::quoted_start;
 use lines::{Dialect, Line, Lines, number};
-use std::collections::VecDeque;
 use std::io::Read;
 use thiserror::Error;
 
@@ -34,16 +31,7 @@ pub struct Chunk {
     pub histograms: Vec<ActBuckets>,
 }
 
-/// An entry after the header.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Entry {
-    Chunk(Chunk),
-    /// A line between or within reports that does not belong to a report: an I/O error, the reason for the end of the
-    /// test, or any other text in the file.
-    Message(String),
-}
-
-/// A log that ends in the middle of an entry.
+/// A log that ends in the middle of a line or of a chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncation {
     /// Last line of the file, from 1.
@@ -55,7 +43,7 @@ pub struct Truncation {
 /// Sanity limit on the number of histograms: several times what 128 devices, ACT's maximum, need.
 const HISTOGRAMS_MAX: usize = 2048;
 
-/// Reads a log entry by entry; memory does not grow with the log.
+/// Reads a log chunk by chunk; memory does not grow with the log.
 #[derive(Debug)]
 pub struct Reader<R> {
     lines: Lines<R>,
@@ -65,7 +53,6 @@ pub struct Reader<R> {
     scale: ActScale,
     /// The first report, if it was read ahead to learn the histogram names.
     read_ahead: Option<Chunk>,
-    messages: Messages,
     last_chunk: Chunk,
     truncation: Option<Truncation>,
     has_ended: bool,
@@ -76,8 +63,7 @@ impl<R: Read> Reader<R> {
     /// if any.
     pub fn new(input: R) -> Result<Self, ReadError> {
         let mut lines = Lines::new(input);
-        let mut messages = Messages::default();
-        let (header, dialect) = header::read(&mut lines, &mut messages)?;
+        let (header, dialect) = header::read(&mut lines)?;
         let scale = match header.configured("microsecond-histograms") {
             Some(value) if value.starts_with('y') => ActScale::Microseconds,
             _ => ActScale::Milliseconds,
@@ -85,8 +71,7 @@ impl<R: Read> Reader<R> {
         let names = dialect.names(&header.histogram_names);
         let last_chunk = Chunk { after_sec: 0, histograms: vec![ActBuckets::new(scale); names.len()] };
         let (read_ahead, truncation, has_ended) = (None, None, false);
-        let mut reader =
-            Self { lines, dialect, header, names, scale, read_ahead, messages, last_chunk, truncation, has_ended };
+        let mut reader = Self { lines, dialect, header, names, scale, read_ahead, last_chunk, truncation, has_ended };
         if dialect.names_stand_in_reports() {
             reader.learn_names()?;
         }
@@ -118,38 +103,19 @@ impl<R: Read> Reader<R> {
         self.scale
     }
 
-    /// The truncation, if the log ends in the middle of an entry. Valid once the iterator has ended.
+    /// The truncation, if the log ends in the middle of a line or of a chunk. Valid once the iterator has ended.
     pub fn truncation(&self) -> Option<Truncation> {
         self.truncation
     }
 
-    /// Number of messages that were dropped because a report or the header contained too many.
-    pub fn messages_left_out(&self) -> u64 {
-        self.messages.left_out()
-    }
-
-    /// The next report for whose time `time_filter` is true. Skips messages and other reports, but checks that times
-    /// ascend. Ends and fails like the iterator.
+    /// The next report for whose time `time_filter` is true. Skips other lines and reports, but checks that times
+    /// ascend, and records how the log ends.
     pub fn next_chunk_at(&mut self, time_filter: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
-        loop {
-            match self.step(&time_filter)? {
-                Ok(Entry::Chunk(chunk)) => return Some(Ok(chunk)),
-                Ok(Entry::Message(_)) => {}
-                Err(error) => return Some(Err(error)),
-            }
-        }
-    }
-
-    /// The next entry. Skips reports for whose time `time_filter` is false, and records how the log ends.
-    fn step(&mut self, time_filter: &dyn Fn(u64) -> bool) -> Option<Result<Entry, ReadError>> {
-        if let Some(message) = self.messages.pop() {
-            return Some(Ok(Entry::Message(message)));
-        }
         if self.has_ended {
             return None;
         }
-        match self.next_entry(time_filter) {
-            Ok(Some(entry)) => Some(Ok(entry)),
+        match self.next_chunk(&time_filter) {
+            Ok(Some(chunk)) => Some(Ok(chunk)),
             Ok(None) => {
                 self.has_ended = true;
                 None
@@ -158,11 +124,10 @@ impl<R: Read> Reader<R> {
                 self.has_ended = true;
                 let (line, complete_sec) = (self.lines.number(), self.last_chunk.after_sec);
                 self.truncation = Some(Truncation { line, complete_sec });
-                self.messages.pop().map(|message| Ok(Entry::Message(message)))
+                None
             }
             Err(ParseStop::Error(mut error)) => {
                 self.has_ended = true;
-                self.messages.clear();
                 if let ReadError::Format { complete_sec, .. } = &mut error {
                     *complete_sec = self.last_chunk.after_sec;
                 }
@@ -171,19 +136,19 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    fn next_entry(&mut self, time_filter: &dyn Fn(u64) -> bool) -> Result<Option<Entry>, ParseStop> {
+    fn next_chunk(&mut self, time_filter: &dyn Fn(u64) -> bool) -> Result<Option<Chunk>, ParseStop> {
         if let Some(chunk) = self.read_ahead.take() {
             self.last_chunk.clone_from(&chunk);
             if time_filter(chunk.after_sec) {
-                return Ok(Some(Entry::Chunk(chunk)));
+                return Ok(Some(chunk));
             }
         }
         loop {
             let Some(line) = self.lines.next()? else { return Ok(None) };
-            if !line.can_be_of_report() {
-                return if line.has_newline { Ok(Some(Entry::Message(line.text))) } else { Err(ParseStop::Truncated) };
+            if !line.can_be_of_report() && !line.has_newline {
+                return Err(ParseStop::Truncated);
             }
-            if line.text.is_empty() {
+            if !line.can_be_of_report() || line.text.is_empty() {
                 continue;
             }
             let after_sec = self.after_sec(&line)?;
@@ -195,7 +160,7 @@ impl<R: Read> Reader<R> {
             let chunk = self.body(after_sec)?;
             self.last_chunk.clone_from(&chunk);
             if is_selected {
-                return Ok(Some(Entry::Chunk(chunk)));
+                return Ok(Some(chunk));
             }
         }
     }
@@ -231,7 +196,7 @@ impl<R: Read> Reader<R> {
             let line = self.first_line_of_histogram()?;
             let total = self.dialect.total(&line.text).filter(|(found, _)| *found == self.names[index]);
             let Some((_, total)) = total else {
-                let name = lines::quoted(&self.names[index]);
+                let name = quoted_start(&self.names[index]);
                 return Err(self.fault(&line, &format!("histogram {name} and its total")));
             };
             histograms.push(self.buckets(index, total)?);
@@ -269,11 +234,14 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The next line that can belong to a report.
+    /// The next line that can belong to a report; other lines are skipped.
     fn report_line(&mut self) -> Result<Option<Line>, ReadError> {
-        let dialect = self.dialect;
-        let wanted = |line: &Line| line.can_be_of_report() || dialect.is_queue_length(&line.text);
-        self.lines.next_of(wanted, &mut self.messages)
+        loop {
+            let line = self.lines.next()?;
+            if line.as_ref().is_none_or(|line| line.can_be_of_report() || self.dialect.is_queue_length(&line.text)) {
+                return Ok(line);
+            }
+        }
     }
 
     /// The first line of a histogram. Skips the queue length that ACT 3 to 5 report before the histograms.
@@ -286,14 +254,49 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Reads the bucket lines of the histogram at `index` until the counts add up to `total`.
+    /// Reads the histogram at `index`: lines of `(bucket: count)`, until the counts add up to `total`.
     fn buckets(&mut self, index: usize, total: u64) -> Result<ActBuckets, ParseStop> {
+        let name = quoted_start(&self.names[index]);
         let mut buckets = ActBuckets::new(self.scale);
-        let mut sum: u64 = 0;
-        let mut lowest = 0;
+        // The sum of the counts, and the lowest bucket that may follow.
+        let (mut sum, mut lowest) = (0_u64, 0);
         while sum < total {
             let line = self.report_line()?.ok_or(ParseStop::Truncated)?;
-            self.bucket_line(&line, index, &mut lowest, &mut sum, &mut buckets)?;
+            let mut rest = line.text.as_str();
+            if rest.is_empty() {
+                return Err(self.fault(&line, &format!("more buckets of histogram {name}")));
+            }
+            while !rest.is_empty() {
+                let column = rest.strip_prefix(" (").and_then(|rest| rest.split_once(')'));
+                let column = column.and_then(|(column, after)| Some((column.split_once(": ")?, after)));
+                let Some(((bucket, count), remaining)) = column else {
+                    return Err(self.fault(&line, &format!("a bucket \"(NN: COUNT)\" of histogram {name}")));
+                };
+                let bucket_index = number(bucket).and_then(|bucket| usize::try_from(bucket).ok());
+                let bucket_index = bucket_index.filter(|bucket| (lowest..ACT_BUCKETS).contains(bucket));
+                let Some(bucket_index) = bucket_index else {
+                    let expected = format!("histogram {name}, a bucket from {lowest:02} to {:02}", ACT_BUCKETS - 1);
+                    return Err(self.fault_at(&line, &expected, bucket));
+                };
+                let Some(count) = number(count).filter(|count| *count > 0) else {
+                    let expected = format!("histogram {name}, bucket {bucket_index:02}: a count");
+                    return Err(self.fault_at(&line, &expected, count));
+                };
+                let previous_count = self.last_chunk.histograms[index].counts()[bucket_index];
+                if count < previous_count {
+                    let expected = format!(
+                        "histogram {name}, bucket {bucket_index:02}: at least {previous_count}, as in the report before"
+                    );
+                    return Err(self.fault_at(&line, &expected, &count.to_string()));
+                }
+                let Some(new_sum) = sum.checked_add(count) else {
+                    return Err(self.fault(&line, "counts that add up to a 64-bit number"));
+                };
+                sum = new_sum;
+                lowest = bucket_index + 1;
+                buckets.add(bucket_index, count);
+                rest = remaining;
+            }
             if sum > total {
                 return Err(self.fault(&line, &format!("counts that add up to {total}")));
             }
@@ -309,61 +312,13 @@ impl<R: Read> Reader<R> {
         let Some((bucket, (before, _))) = counts.enumerate().find(|(_, (before, now))| before > now) else {
             return Ok(());
         };
-        let name = lines::quoted(&self.names[index]);
+        let name = quoted_start(&self.names[index]);
         Err(ParseStop::Error(ReadError::Format {
             line: self.lines.number(),
             expected: format!("histogram {name}, bucket {bucket:02}: at least {before}, as in the report before"),
             found: "none".to_owned(),
             complete_sec: self.last_chunk.after_sec,
         }))
-    }
-
-    /// Parses one line of `(bucket: count)` into `buckets`; `lowest` is the lowest bucket that may follow.
-    fn bucket_line(
-        &self,
-        line: &Line,
-        index: usize,
-        lowest: &mut usize,
-        sum: &mut u64,
-        buckets: &mut ActBuckets,
-    ) -> Result<(), ParseStop> {
-        let name = lines::quoted(&self.names[index]);
-        let mut rest = line.text.as_str();
-        if rest.is_empty() {
-            return Err(self.fault(line, &format!("more buckets of histogram {name}")));
-        }
-        while !rest.is_empty() {
-            let column = rest.strip_prefix(" (").and_then(|rest| rest.split_once(')'));
-            let column = column.and_then(|(column, after)| Some((column.split_once(": ")?, after)));
-            let Some(((bucket, count), remaining)) = column else {
-                return Err(self.fault(line, &format!("a bucket \"(NN: COUNT)\" of histogram {name}")));
-            };
-            let bucket_index = number(bucket).and_then(|bucket| usize::try_from(bucket).ok());
-            let bucket_index = bucket_index.filter(|bucket| (*lowest..ACT_BUCKETS).contains(bucket));
-            let Some(bucket_index) = bucket_index else {
-                let expected = format!("histogram {name}, a bucket from {lowest:02} to {:02}", ACT_BUCKETS - 1);
-                return Err(self.fault_at(line, &expected, bucket));
-            };
-            let Some(count) = number(count).filter(|count| *count > 0) else {
-                let expected = format!("histogram {name}, bucket {bucket_index:02}: a count");
-                return Err(self.fault_at(line, &expected, count));
-            };
-            let previous_count = self.last_chunk.histograms[index].counts()[bucket_index];
-            if count < previous_count {
-                let expected = format!(
-                    "histogram {name}, bucket {bucket_index:02}: at least {previous_count}, as in the report before"
-                );
-                return Err(self.fault_at(line, &expected, &count.to_string()));
-            }
-            let Some(new_sum) = sum.checked_add(count) else {
-                return Err(self.fault(line, "counts that add up to a 64-bit number"));
-            };
-            *sum = new_sum;
-            *lowest = bucket_index + 1;
-            buckets.add(bucket_index, count);
-            rest = remaining;
-        }
-        Ok(())
     }
 
     fn fault(&self, line: &Line, expected: &str) -> ParseStop {
@@ -378,17 +333,17 @@ impl<R: Read> Reader<R> {
         ParseStop::Error(ReadError::Format {
             line: line.number,
             expected: expected.to_owned(),
-            found: lines::quoted(found),
+            found: quoted_start(found),
             complete_sec: self.last_chunk.after_sec,
         })
     }
 }
 
 impl<R: Read> Iterator for Reader<R> {
-    type Item = Result<Entry, ReadError>;
+    type Item = Result<Chunk, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.step(&|_| true)
+        self.next_chunk_at(|_| true)
     }
 }
 
@@ -436,53 +391,6 @@ enum ParseStop {
 impl From<ReadError> for ParseStop {
     fn from(error: ReadError) -> Self {
         Self::Error(error)
-    }
-}
-
-/// Maximum size of the message queue, bytes: about ten thousand of ACT's messages.
-const WAITING_BYTES_MAX: usize = 1 << 20;
-
-/// Approximate memory of a stored line in addition to its text, bytes: the string, its queue entry, heap overhead.
-const LINE_OVERHEAD_BYTES: usize = 64;
-
-/// Queue of messages, in the order in which they were printed.
-#[derive(Debug, Default)]
-struct Messages {
-    queue: VecDeque<String>,
-    bytes: usize,
-    dropped: u64,
-}
-
-impl Messages {
-    /// Queues a message, or only counts it if the queue is full.
-    fn push(&mut self, text: String) {
-        let bytes = self.bytes + text.len() + LINE_OVERHEAD_BYTES;
-        if bytes > WAITING_BYTES_MAX {
-            self.dropped += 1;
-        } else {
-            self.bytes = bytes;
-            self.queue.push_back(text);
-        }
-    }
-
-    fn pop(&mut self) -> Option<String> {
-        let text = self.queue.pop_front()?;
-        self.bytes -= text.len() + LINE_OVERHEAD_BYTES;
-        Some(text)
-    }
-
-    fn first(&self) -> Option<&str> {
-        self.queue.front().map(String::as_str)
-    }
-
-    fn clear(&mut self) {
-        self.queue.clear();
-        self.bytes = 0;
-    }
-
-    /// Number of messages that were only counted.
-    fn left_out(&self) -> u64 {
-        self.dropped
     }
 }
 

@@ -11,10 +11,10 @@ const INDEX: &str = include_str!("../../../tests/data/act-index-us.log");
 const ACT5: &str = include_str!("../../../tests/data/act5-storage.log");
 const ACT4: &str = include_str!("../../../tests/data/act4.log");
 
-fn read(text: &str) -> (Reader<&[u8]>, Vec<Entry>) {
+fn read(text: &str) -> (Reader<&[u8]>, Vec<Chunk>) {
     let mut reader = Reader::new(text.as_bytes()).unwrap();
-    let entries = reader.by_ref().map(Result::unwrap).collect();
-    (reader, entries)
+    let chunks = reader.by_ref().map(Result::unwrap).collect();
+    (reader, chunks)
 }
 
 fn error(text: &str) -> String {
@@ -24,20 +24,15 @@ fn error(text: &str) -> String {
     }
 }
 
-fn chunks(entries: &[Entry]) -> Vec<&Chunk> {
-    entries.iter().filter_map(|entry| if let Entry::Chunk(chunk) = entry { Some(chunk) } else { None }).collect()
-}
-
 #[test]
 fn a_storage_log_of_act_is_read() {
-    let (reader, entries) = read(STORAGE);
+    let (reader, chunks) = read(STORAGE);
     let header = reader.header();
     assert_eq!((header.test, header.act_version.as_str(), header.written_by.as_str()), (Test::Storage, "6.6", ""));
     assert_eq!(header.configured("device-names"), Some("/dev/loop0 /dev/zram0"));
     assert_eq!(header.derived_rates.last().unwrap().1, "23.53");
     assert_eq!(header.device_lines.len(), 2);
     assert_eq!(header.histogram_names[2], "/dev/zram0-reads");
-    let chunks = chunks(&entries);
     assert_eq!(chunks.len(), 1);
     assert_eq!(chunks[0].after_sec, 1);
     assert_eq!(chunks[0].histograms[0].counts()[..5], [1914, 48, 30, 9, 1]);
@@ -46,8 +41,7 @@ fn a_storage_log_of_act_is_read() {
 
 #[test]
 fn a_log_with_ten_reports_is_read() {
-    let (_, entries) = read(COMMIT);
-    let chunks = chunks(&entries);
+    let (_, chunks) = read(COMMIT);
     assert_eq!(
         chunks.iter().map(|chunk| chunk.after_sec).collect::<Vec<_>>(),
         (1..=10).map(|n| 2 * n).collect::<Vec<_>>()
@@ -57,39 +51,38 @@ fn a_log_with_ten_reports_is_read() {
 
 #[test]
 fn an_index_log_in_microseconds_is_read() {
-    let (reader, entries) = read(INDEX);
+    let (reader, chunks) = read(INDEX);
     assert_eq!((reader.header().test, reader.scale()), (Test::Index, ActScale::Microseconds));
-    assert_eq!(chunks(&entries)[0].histograms[0].counts()[8], 2516);
+    assert_eq!(chunks[0].histograms[0].counts()[8], 2516);
 }
 
 #[test]
 fn a_log_of_act_5_is_read_with_its_queue_length_passed_over() {
-    let (reader, entries) = read(ACT5);
+    let (reader, chunks) = read(ACT5);
     assert_eq!(reader.header().act_version, "5.3");
     assert_eq!(reader.names()[..2], ["reads", "device-reads"]);
-    assert_eq!(chunks(&entries)[1].histograms[0].counts()[..6], [7700, 180, 95, 0, 24, 1]);
+    assert_eq!(chunks[1].histograms[0].counts()[..6], [7700, 180, 95, 0, 24, 1]);
 }
 
 #[test]
 fn a_log_of_act_4_is_read_with_the_names_of_its_first_report() {
-    let (reader, entries) = read(ACT4);
+    let (reader, chunks) = read(ACT4);
     assert!(reader.header().histogram_names.is_empty());
     assert_eq!(reader.names(), ["LARGE BLOCK READS", "LARGE BLOCK WRITES", "RAW READS", "/dev/sdb", "READS"]);
     assert_eq!(reader.header().derived_rates.len(), 5);
-    let chunks = chunks(&entries);
     assert_eq!(chunks.iter().map(|chunk| chunk.after_sec).collect::<Vec<_>>(), [1, 2]);
     assert_eq!(chunks[1].histograms[4].counts()[..2], [3960, 40]);
     let torn = &ACT4[..ACT4.find("RAW READS").unwrap()];
-    let (reader, entries) = read(torn);
-    assert!(entries.is_empty() && reader.truncation().is_some_and(|truncation| truncation.complete_sec == 0));
+    let (reader, chunks) = read(torn);
+    assert!(chunks.is_empty() && reader.truncation().is_some_and(|truncation| truncation.complete_sec == 0));
 }
 
 #[test]
 fn act_6_1_names_histograms_that_it_does_not_report() {
     let named = INDEX.replace("version 6.6", "version 6.1").replace("NAMES\nreads\n", "NAMES\nreads\ndevice-reads\n");
-    let (reader, entries) = read(&named);
+    let (reader, chunks) = read(&named);
     assert_eq!(reader.header().histogram_names.len(), reader.names().len() + 1);
-    assert_eq!(chunks(&entries), chunks(&read(INDEX).1));
+    assert_eq!(chunks, read(INDEX).1);
 }
 
 #[test]
@@ -103,7 +96,7 @@ fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
     };
     let (found, complete_sec, truncation) = passing(COMMIT);
     let found: Vec<Chunk> = found.into_iter().map(Result::unwrap).collect();
-    assert_eq!(found.iter().collect::<Vec<_>>(), [chunks(&all)[2], chunks(&all)[5], chunks(&all)[8]]);
+    assert_eq!(found, [2, 5, 8].map(|at| all[at].clone()));
     assert_eq!((complete_sec, truncation), (20, None));
 
     let (found, ..) = passing(&COMMIT.replace("after 10 sec:", "after 3 sec:"));
@@ -138,23 +131,14 @@ fn a_report_longer_than_any_is_given_up_before_it_fills_the_memory() {
 }
 
 #[test]
-fn messages_without_end_are_counted_and_not_kept() {
-    const PRINTED: u64 = 200_000;
-    let messages = "ERROR: reading /dev/loop0: 5 'Input/output error'\n".repeat(PRINTED as usize);
-    // Before the banner, within the header, within a report: the queue is bounded in bytes.
-    for place in ["ACT version", "DERIVED", "/dev/loop0-reads ("] {
+fn messages_without_end_are_passed_over() {
+    let messages = "ERROR: reading /dev/loop0: 5 'Input/output error'\n".repeat(200_000);
+    // Before the banner, within the header, within a report, between reports.
+    for place in ["ACT version", "DERIVED", "/dev/loop0-reads (", "after 1 sec"] {
         let at = STORAGE.find(place).unwrap();
         let text = [&STORAGE[..at], &messages, &STORAGE[at..]].concat();
-        let (reader, entries) = read(&text);
-        let kept = entries.iter().filter(|entry| matches!(entry, Entry::Message(_))).count() as u64;
-        assert!((5_000..20_000).contains(&kept), "{kept} kept at {place}");
-        assert_eq!(kept + reader.messages_left_out(), PRINTED);
-        assert_eq!(chunks(&entries), chunks(&read(STORAGE).1));
+        assert_eq!(read(&text).1, read(STORAGE).1, "{place}");
     }
-    // Between reports no message is queued.
-    let text = [STORAGE, &messages].concat();
-    let (reader, entries) = read(&text);
-    assert_eq!((entries.len() as u64, reader.messages_left_out()), (PRINTED + 1, 0));
 }
 
 #[test]
@@ -185,9 +169,8 @@ fn messages_of_the_test_may_stand_between_any_two_lines() {
     for at in 0..lines.len() {
         let mut text = lines.clone();
         text.insert(at, "ERROR: reading /dev/loop0: 5 'Input/output error'");
-        let (_, entries) = read(&(text.join("\n") + "\n"));
-        assert_eq!(entries.len(), clean.len() + 1, "message before line {}", at + 1);
-        assert_eq!(chunks(&entries), chunks(&clean));
+        let (_, chunks) = read(&(text.join("\n") + "\n"));
+        assert_eq!(chunks, clean, "message before line {}", at + 1);
     }
 }
 
@@ -206,14 +189,14 @@ fn lines_that_are_no_part_of_a_report_are_passed_over_wherever_they_stand_among_
         let clean = read(log).1;
         let lines: Vec<&str> = log.lines().collect();
         let header = lines.iter().position(|line| line.to_lowercase().starts_with("after ")).unwrap();
-        let last = chunks(&clean).last().unwrap().after_sec;
+        let last = clean.last().unwrap().after_sec;
         for at in header..=lines.len() {
             let mut text = lines.clone();
             NOISE.iter().for_each(|noise| text.insert(at, noise));
             let text = text.join("\n") + "\n";
-            let (reader, entries) = read(&text);
-            assert_eq!(chunks(&entries), chunks(&clean), "noise before line {}", at + 1);
-            assert_eq!((entries.len(), reader.truncation()), (clean.len() + NOISE.len(), None));
+            let (reader, chunks) = read(&text);
+            assert_eq!(chunks, clean, "noise before line {}", at + 1);
+            assert_eq!(reader.truncation(), None);
             let mut reader = Reader::new(text.as_bytes()).unwrap();
             let wanted: Vec<_> = std::iter::from_fn(|| reader.next_chunk_at(|sec| sec == last)).collect();
             assert_eq!(wanted.into_iter().map(Result::unwrap).count(), 1, "noise before line {}", at + 1);
@@ -236,10 +219,12 @@ fn a_line_of_a_report_that_was_damaged_is_not_passed_over_as_something_else() {
 }
 
 #[test]
-fn why_the_test_stopped_is_a_message() {
+fn why_the_test_stopped_is_passed_over() {
     let stop = "ERROR: service thread can't keep up\nACT can't do requested load - test stopped\n\
                 try configuring more 'service-threads'\n";
-    assert_eq!(read(&format!("{STORAGE}{stop}")).1.len(), 4);
+    let text = format!("{STORAGE}{stop}");
+    let (reader, chunks) = read(&text);
+    assert_eq!((chunks.len(), reader.truncation()), (1, None));
 }
 
 #[test]
@@ -299,10 +284,10 @@ fn a_log_cut_anywhere_keeps_its_complete_chunks() {
     let whole = read(COMMIT).1;
     let header_end = COMMIT.find("after 2 sec").unwrap();
     for cut in header_end..COMMIT.len() {
-        let (reader, entries) = read(&COMMIT[..cut]);
-        assert_eq!(entries[..], whole[..entries.len()], "cut at byte {cut}");
+        let (reader, chunks) = read(&COMMIT[..cut]);
+        assert_eq!(chunks[..], whole[..chunks.len()], "cut at byte {cut}");
         let last_chunk = COMMIT[..cut].rfind("after ").unwrap_or(0);
-        let complete_sec = chunks(&entries).last().map_or(0, |chunk| chunk.after_sec);
+        let complete_sec = chunks.last().map_or(0, |chunk| chunk.after_sec);
         let inside = last_chunk > 0 && !COMMIT[..cut].contains(&format!("after {} sec:\n", complete_sec + 2));
         match reader.truncation() {
             Some(truncation) => assert_eq!(truncation.complete_sec, complete_sec),
@@ -359,11 +344,10 @@ proptest! {
             }
             if error {
                 write_error_line(&mut text, "reading /dev/x").unwrap();
-                expected.push(Entry::Message("ERROR: reading /dev/x".to_owned()));
             }
             let names = header.histogram_names.iter().map(String::as_str);
             write_chunk(&mut text, after_sec, &names.zip(&histograms).collect::<Vec<_>>()).unwrap();
-            expected.push(Entry::Chunk(Chunk { after_sec, histograms: histograms.clone() }));
+            expected.push(Chunk { after_sec, histograms: histograms.clone() });
         }
         let mut reader = Reader::new(&text[..]).unwrap();
         prop_assert_eq!(reader.by_ref().map(Result::unwrap).collect::<Vec<_>>(), expected);

@@ -27,7 +27,6 @@ fn a_directory_with_a_run_is_refused_and_left_alone() {
 fn a_run_without_room_is_refused_with_numbers_before_anything_is_written() {
     let dir = tempfile::tempdir().unwrap();
     let error = Writer::create(dir.path(), &manifest(8, 1 << 50, 1), &[]).err().expect("an error");
-    assert!(error.is_disk_full());
     let text = error.to_string();
     assert!(text.contains(" - the run needs about ") && text.contains("B are free; "), "{text}");
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -319,7 +318,6 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
         }
         assert!(written < 1000, "the disk never filled up");
     };
-    assert!(error.is_disk_full());
     let text = error.to_string();
     assert!(text.starts_with("appending ") && text.contains(&dir.display().to_string()), "{text}");
     assert!(text.contains("No space left on device") && text.contains(" bytes free; free some space"), "{text}");
