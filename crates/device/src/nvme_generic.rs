@@ -5,13 +5,14 @@
 //! drive's identifiers are compared. Commands bypass the block layer, and so its checks of partition bounds, block
 //! alignment and queue limits. The caller must make these checks, with the values in [`Namespace`].
 
-use crate::discover::{DeviceNumber, Kind, Roots, generic_of_block, queue_attribute};
+use crate::discover::{DeviceNumber, Kind, generic_of_block, queue_attribute};
 use crate::observe::nvme::{self, fdp};
 use crate::target::Target;
 use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 use sys::nvme::ring::{BLOCKS_MAX, Namespace};
 use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, namespace_id, query_bytes};
 use thiserror::Error;
@@ -73,23 +74,23 @@ impl NvmeGeneric {
     /// Opens the character device of the same namespace as `target`. `target` must stay open while the result is in
     /// use.
     pub fn open(target: &Target) -> Result<Self, GenericError> {
-        Self::open_below(target, &Roots::default())
+        Self::open_below(target, Path::new("/"))
             .map_err(|reason| GenericError { device: target.name().to_owned(), reason })
     }
 
-    fn open_below(target: &Target, roots: &Roots) -> Result<Self, GenericReason> {
+    fn open_below(target: &Target, root: &Path) -> Result<Self, GenericReason> {
         let facts = target.facts();
         let disk = facts.disk_name().unwrap_or_default();
         let name = match disk.strip_prefix("nvme") {
             Some(rest) if facts.kind != Kind::RegularFile => format!("ng{rest}"),
             _ => return Err(GenericReason::NotNvme),
         };
-        let Some(number) = generic_of_block(disk, roots) else { return Err(GenericReason::NoCharDevice { name }) };
+        let Some(number) = generic_of_block(disk, root) else { return Err(GenericReason::NoCharDevice { name }) };
         let refused = |tried: &str| {
             let tried = tried.replace("{}", &format!("/dev/{name}"));
             move |source: QueryError| GenericReason::Refused { tried, source }
         };
-        let opened = OpenOptions::new().read(true).write(target.is_writable()).open(roots.dev.join(&name));
+        let opened = OpenOptions::new().read(true).write(target.is_writable()).open(root.join("dev").join(&name));
         if matches!(&opened, Err(error) if error.kind() == ErrorKind::NotFound) {
             return Err(GenericReason::NoNode { name, number });
         }
@@ -114,7 +115,7 @@ impl NvmeGeneric {
         }
         let has_fdp = fdp::is_supported(file.as_fd()).map_err(refused("identify the controller of {}"))?;
         let list = if has_fdp { fdp::placement_list(&file, nsid).unwrap_or_default() } else { Vec::new() };
-        let segments = facts.number.and_then(|number| queue_attribute(number, "max_segments", roots)?.parse().ok());
+        let segments = facts.number.and_then(|number| queue_attribute(number, "max_segments", root)?.parse().ok());
         let namespace = Namespace {
             nsid,
             block_bytes,

@@ -3,7 +3,7 @@
 //! A writable target is made only from a [`WriteConsent`]. Every other target is opened read-only, so that the kernel
 //! refuses writes. Engines, not targets, do the I/O. [`Zones`] are the zones of a zoned device.
 
-use crate::discover::{self, DeviceFacts, Kind, Resolved, Roots};
+use crate::discover::{self, DeviceFacts, Kind, Resolved};
 use crate::guard::{
     Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size, finish, open_direct,
 };
@@ -237,9 +237,9 @@ pub struct Zones {
 impl Zones {
     /// Zones of `target`; `None` if it is not a zoned device. Errors: those of the zone report.
     pub fn of(target: &Target) -> io::Result<Option<Self>> {
-        let (facts, roots) = (target.facts(), Roots::default());
-        let Some(number) = facts.number.filter(|_| discover::is_zoned(facts, &roots)) else { return Ok(None) };
-        let attribute = |name: &str| discover::queue_attribute(number, name, &roots)?.parse::<u32>().ok();
+        let (facts, root) = (target.facts(), Path::new("/"));
+        let Some(number) = facts.number.filter(|_| discover::is_zoned(facts, root)) else { return Ok(None) };
+        let attribute = |name: &str| discover::queue_attribute(number, name, root)?.parse::<u32>().ok();
         let limit = |name: &str| attribute(name).filter(|most| *most > 0);
         let zones = ioctl::zones(target.fd())?;
         Ok(Some(Self { zones, open_max: limit("max_open_zones"), active_max: limit("max_active_zones") }))
@@ -263,9 +263,9 @@ impl DiscardError {
 }
 
 fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
-    let roots = Roots::default();
-    let resolved = discover::resolve(Path::new(path), &roots)?;
-    let facts = discover::facts_of(path, &resolved, &roots)?;
+    let root = Path::new("/");
+    let resolved = discover::resolve(Path::new(path), root)?;
+    let facts = discover::facts_of(path, &resolved, root)?;
     let node = match &resolved {
         Resolved::Block { node, .. } => node.as_path(),
         Resolved::File { .. } => Path::new(path),

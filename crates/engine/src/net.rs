@@ -53,9 +53,6 @@ pub struct NetEngine {
     uring: Queued<Ring<NetworkForm>>,
     waker: Waker,
     discards: bool,
-    /// Completions of refused operations, for the next reap.
-    refused_completions: Vec<Completion>,
-    targets: Vec<Arc<Target>>,
 }
 
 impl NetEngine {
@@ -69,11 +66,11 @@ impl NetEngine {
         let (ring, facts) =
             Ring::new(&files, form, setup.in_flight_max + 1, setup.memory_bytes, setup.epoch_ns(), false)?;
         let discards = ring.discards();
-        let mut uring = Queued::on(ring, targets.clone(), QueueSupport::NONE, None, setup);
+        let mut uring = Queued::on(ring, targets, QueueSupport::NONE, None, setup);
         let waker = Waker::new()?;
         // The token follows the highest token of the caller.
         uring.queue(Op::Wake { token: setup.in_flight_max as u32, waker: waker.clone() });
-        Ok((Self { uring, waker, discards, refused_completions: Vec::new(), targets }, facts))
+        Ok((Self { uring, waker, discards }, facts))
     }
 
     /// A waker, with which another thread ends [`IoEngine::reap`] of this engine.
@@ -88,7 +85,7 @@ impl NetEngine {
 
     /// True if the device or kernel lacks the operation. The kernel would silently ignore an unknown write stream.
     fn is_refused(&self, op: &op::Op) -> bool {
-        let streams = self.targets[usize::from(op.target)].write_streams();
+        let streams = self.uring.targets[usize::from(op.target)].write_streams();
         op.placement.is_some_and(|placement| placement.0 > streams)
             || (op.kind == op::OpKind::Deallocate && !self.discards)
     }
@@ -106,21 +103,15 @@ impl IoEngine for NetEngine {
     #[inline]
     fn submit(&mut self, op: Op) {
         match op {
-            Op::Block(op) if self.is_refused(&op) => {
-                let (issued_ns, outcome) = (self.now(), op::Outcome::Errno(libc::EOPNOTSUPP));
-                let op::Op { token, buf, .. } = op;
-                let completed_ns = issued_ns;
-                let completion = op::Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns: 0 };
-                self.refused_completions.push(Completion::Block(completion));
-            }
+            Op::Block(op) if self.is_refused(&op) => self.uring.refuse(op, libc::EOPNOTSUPP),
             op => self.uring.queue(op),
         }
     }
 
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
-        let until_ns = if self.refused_completions.is_empty() { wait.until_ns } else { 0 };
+        let until_ns = if self.uring.refused.is_empty() { wait.until_ns } else { 0 };
         self.uring.wait(Wait { until_ns, ..wait })?;
-        completions.append(&mut self.refused_completions);
+        completions.extend(self.uring.refused.drain(..).map(Completion::Block));
         let mut sleeps_on = None;
         self.uring.reap_completions(
             |Reaped { token, op, outcome, issued_ns }, Detection { at_ns: seen_ns, unseen_ns }| match (op, outcome) {
@@ -128,23 +119,13 @@ impl IoEngine for NetEngine {
                 (Some(wake @ Op::Wake { .. }), _) => sleeps_on = Some(wake),
                 (Some(Op::Block(op::Op { buf, .. })), Outcome::Block(outcome)) => {
                     let completed_ns = seen_ns;
-                    completions.push(Completion::Block(op::Completion {
-                        token,
-                        buf,
-                        outcome,
-                        issued_ns,
-                        completed_ns,
-                        unseen_ns,
-                    }));
+                    let completion = op::Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
+                    completions.push(Completion::Block(completion));
                 }
-                (op, outcome) => completions.push(Completion::Net(SocketCompletion {
-                    token,
-                    outcome,
-                    op,
-                    issued_ns,
-                    seen_ns,
-                    unseen_ns,
-                })),
+                (op, outcome) => {
+                    let completion = SocketCompletion { token, outcome, op, issued_ns, seen_ns, unseen_ns };
+                    completions.push(Completion::Net(completion));
+                }
             },
         );
         if let Some(wake) = sleeps_on {
@@ -155,7 +136,7 @@ impl IoEngine for NetEngine {
 
     fn in_flight(&self) -> usize {
         // The waker's operation does not count.
-        self.uring.operations() - 1 + self.refused_completions.len()
+        self.uring.operations() - 1 + self.uring.refused.len()
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {

@@ -7,11 +7,12 @@
 
 use crate::queued::{QueueSupport, Queued, Setup};
 use crate::{IoEngine, Wait};
-use device::discover::{Roots, is_zoned};
+use device::discover::is_zoned;
 use device::nvme_generic::NvmeGeneric;
 use device::target::Target;
 use std::io;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use sys::buffer::{ALIGN, Buf};
 use sys::nvme::ring::{Namespace, NvmeForm};
@@ -23,7 +24,6 @@ pub struct Passthrough {
     uring: Queued<Ring<NvmeForm>>,
     // Owners of the descriptors that are registered with the ring.
     generics: Vec<Arc<NvmeGeneric>>,
-    targets: Vec<Arc<Target>>,
     /// True for each zoned device.
     zoned: Vec<bool>,
 }
@@ -31,7 +31,7 @@ pub struct Passthrough {
 /// Drops the page cache of the block devices, which lacks the data of passthrough writes.
 impl Drop for Passthrough {
     fn drop(&mut self) {
-        self.targets.iter().filter(|target| target.is_writable()).for_each(|target| target.drop_cached());
+        self.uring.targets.iter().filter(|target| target.is_writable()).for_each(|target| target.drop_cached());
     }
 }
 
@@ -46,9 +46,9 @@ impl Passthrough {
         let commands = NvmeForm::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
         let (slots, bytes) = (setup.in_flight_max, setup.memory_bytes);
         let (ring, facts) = Ring::new(&files, commands, slots, bytes, setup.epoch_ns(), false)?;
-        let uring = Queued::on(ring, targets.clone(), QueueSupport::NONE, None, setup);
-        let zoned = targets.iter().map(|target| is_zoned(target.facts(), &Roots::default())).collect();
-        Ok((Self { uring, generics, targets, zoned }, facts))
+        let zoned = targets.iter().map(|target| is_zoned(target.facts(), Path::new("/"))).collect();
+        let uring = Queued::on(ring, targets, QueueSupport::NONE, None, setup);
+        Ok((Self { uring, generics, zoned }, facts))
     }
 
     /// Reads the first block of each target, to test whether kernel and drive support passthrough.
@@ -77,7 +77,7 @@ impl Passthrough {
 
     /// Errno for an operation that must not reach the drive.
     fn refusal(&self, op: &Op) -> Option<i32> {
-        let (target, generic) = (&self.targets[usize::from(op.target)], &self.generics[usize::from(op.target)]);
+        let (target, generic) = (&self.uring.targets[usize::from(op.target)], &self.generics[usize::from(op.target)]);
         let Namespace { block_bytes, transfer_bytes_max, placement_ids, .. } = generic.namespace();
         if matches!(op.kind, OpKind::Write | OpKind::Deallocate | OpKind::ResetZone) && !target.is_writable() {
             // The errno of a read-only descriptor.

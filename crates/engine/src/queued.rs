@@ -52,7 +52,7 @@ pub struct Queued<Q> {
     last_poll_ns: u64,
     run_delay: RunDelay,
     /// Completions of refused operations, for the next reap.
-    refused: Vec<Completion>,
+    pub(crate) refused: Vec<Completion>,
     limits: QueueSupport,
     /// Helper threads for operations that the queue does not perform. Started on first use; with
     /// [`QueueSupport::gives_back`], before the run.
@@ -62,7 +62,7 @@ pub struct Queued<Q> {
     /// By token: submission time of an operation that the queue returned.
     submitted_ns: Vec<Option<u64>>,
     // Owners of the descriptors that the queue uses. The last field, so that they are dropped after the queue.
-    targets: Vec<Arc<Target>>,
+    pub(crate) targets: Vec<Arc<Target>>,
 }
 
 /// Size and clock of an engine.
@@ -215,9 +215,7 @@ impl<Q: Queue> Queued<Q> {
     pub(crate) fn operations(&self) -> usize {
         self.queue.in_flight()
     }
-}
 
-impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
     /// Completes an operation with `errno`, without issuing the operation.
     pub(crate) fn refuse(&mut self, op: Op, errno: i32) {
         let issued_ns = self.clock_ns();
@@ -225,7 +223,9 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
         let outcome = Outcome::Errno(errno);
         self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
     }
+}
 
+impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
     /// For operations that the queue returned: sets the issue time to the time of the first submission, when the device
     /// had no room. The time until a helper thread issued the operation may be flashproof's lag, so this time counts as
     /// unseen.

@@ -10,7 +10,7 @@ use crate::plan::{Plan, PlannedDrive};
 use crate::together::Barrier;
 use crate::{ask_to_end, failed, host_name, own_command};
 use conclusions::check::Check;
-use device::discover::{self, DeviceFacts, Roots};
+use device::discover::{self, DeviceFacts};
 use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{process_state, this_process};
 use report::status::Status;
@@ -279,7 +279,7 @@ impl Task<'_> {
     /// True if `name`, from the results, names this task's drive.
     fn is_drive(&self, name: &str) -> bool {
         let Drive { id, serial, path, .. } = &self.planned.drive;
-        let identity = || discover::discover(path, &Roots::default()).ok()?.identity();
+        let identity = || discover::discover(path, Path::new("/")).ok()?.identity();
         self.planned.drive.is_simulated()
             || [Some(id), Some(path), serial.as_ref()].into_iter().flatten().any(|known| known == name)
             // A namespace or partition may follow the serial number.
@@ -443,11 +443,11 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
     if guard.is_name_of(id, path) {
         return Ok(path.clone());
     }
-    let (disks, _) = discover::list(&Roots::default());
+    let (disks, _) = discover::list(Path::new("/"));
     if let Some(listed) = disks.iter().find(|listed| guard.is_name_of(id, &listed.disk)) {
         return Ok(listed.disk.clone());
     }
-    let present = discover::discover(path, &Roots::default()).ok();
+    let present = discover::discover(path, Path::new("/")).ok();
     let name = |facts: DeviceFacts| facts.serial.or(facts.wwid);
     Err(missing(path, present.map(|facts| name(facts).unwrap_or_else(|| "a drive without a serial number".to_owned()))))
 }

@@ -113,12 +113,8 @@ impl Runs {
 
     fn end(&mut self, media: &mut impl FlashObserver) {
         if self.units > 0 {
-            media.read(Extent {
-                superblock: self.superblock,
-                first_unit: self.next_unit - self.units,
-                units: self.units,
-            });
-            self.units = 0;
+            let units = std::mem::take(&mut self.units);
+            media.read(Extent { superblock: self.superblock, first_unit: self.next_unit - units, units });
         }
     }
 }

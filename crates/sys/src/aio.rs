@@ -109,12 +109,12 @@ impl Aio {
         let events = in_flight_max.max(1);
         // SAFETY: the kernel writes one number, which lives until the call returns.
         succeed(unsafe { libc::syscall(libc::SYS_io_setup, events, &raw mut context) })?;
-        let mut aio = Self {
+        Ok(Self {
             context,
             files: files.iter().map(AsRawFd::as_raw_fd).collect(),
             epoch_ns,
             pool,
-            slots: Vec::new(),
+            slots: (0..in_flight_max).map(|_| None).collect(),
             blocks: vec![ControlBlock::default(); in_flight_max],
             in_flight: 0,
             pushed: Vec::with_capacity(in_flight_max),
@@ -122,9 +122,7 @@ impl Aio {
             events: vec![Event::default(); in_flight_max + 1],
             posted: 0,
             _one_thread: PhantomData,
-        };
-        aio.slots.resize_with(in_flight_max, || None);
-        Ok(aio)
+        })
     }
 
     /// Submits the pushed operations. An operation that the kernel rejects completes with the kernel's error.

@@ -158,13 +158,13 @@ impl Pool {
 /// Memory available without swapping (`MemAvailable` in `/proc/meminfo`), bytes; `None` if the kernel does not report
 /// it.
 pub fn available_bytes() -> Option<u64> {
-    available_of(&fs::read_to_string("/proc/meminfo").ok()?)
+    meminfo_bytes(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable")
 }
 
-/// [`available_bytes`], from the text of `/proc/meminfo`.
-pub fn available_of(meminfo: &str) -> Option<u64> {
-    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+/// Bytes of `key` in the text of `/proc/meminfo`.
+pub fn meminfo_bytes(meminfo: &str, key: &str) -> Option<u64> {
+    let value = meminfo.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
+    value.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 /// Requests huge pages for a large slice with random reads, to save page table walks. A hint, without effect if huge

@@ -234,8 +234,6 @@ impl<F: Form> Ring<F> {
         let mut pool = Pool::new(memory_bytes.next_multiple_of(ALIGN) + form.memory_bytes(in_flight_max))?;
         let registered_buffers = register(&ring, &mut pool);
         form.set_up(&mut pool, &ring.submitter(), in_flight_max)?;
-        let mut slots = Vec::new();
-        slots.resize_with(in_flight_max, || None);
         let ring = Self {
             registered_ring: register_ring(ring.as_raw_fd()),
             // Linux 6.12 added absolute timeouts, discards and this feature flag.
@@ -244,7 +242,7 @@ impl<F: Form> Ring<F> {
             polled,
             epoch_ns,
             pool,
-            slots,
+            slots: (0..in_flight_max).map(|_| None).collect(),
             in_flight: 0,
             pushed: Vec::with_capacity(entries_max + 1),
             timer_ns: None,

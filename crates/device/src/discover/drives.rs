@@ -9,7 +9,8 @@
 //! reports them.
 
 use super::sysfs::is_numbered;
-use super::{DeviceFacts, DeviceNumber, Disk, Kind, Roots, SysDir, discover, disks};
+use super::{DeviceFacts, DeviceNumber, Disk, Kind, SysDir, discover, disks};
+use std::path::Path;
 
 /// A drive, and the given names that lead to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,10 +37,10 @@ enum Identity {
 }
 
 /// The drives of `names`, in the order in which they are first named.
-pub fn drives_of(names: &[String], roots: &Roots) -> Vec<Drive> {
+pub fn drives_of(names: &[String], root: &Path) -> Vec<Drive> {
     let mut drives: Vec<(Identity, Drive)> = Vec::new();
     for name in names {
-        let (identity, drive) = drive_of(name, roots);
+        let (identity, drive) = drive_of(name, root);
         match drives.iter_mut().find(|(known, _)| *known == identity) {
             Some((_, known)) => known.members.push(name.clone()),
             None => drives.push((identity, drive)),
@@ -48,20 +49,20 @@ pub fn drives_of(names: &[String], roots: &Roots) -> Vec<Drive> {
     drives.into_iter().map(|(_, drive)| drive).collect()
 }
 
-fn drive_of(name: &str, roots: &Roots) -> (Identity, Drive) {
-    let discovery_error = match discover(name, roots) {
-        Ok(facts) => return asked(name, &facts, roots),
+fn drive_of(name: &str, root: &Path) -> (Identity, Drive) {
+    let discovery_error = match discover(name, root) {
+        Ok(facts) => return asked(name, &facts, root),
         Err(error) => error.to_string(),
     };
     // Even if a partition is absent, its disk may be present.
     let whole_disk = disk_name_of_partition(name);
-    let facts = if whole_disk == name { None } else { discover(whole_disk, roots).ok() };
-    let (identity, drive) = asked(whole_disk, &facts.unwrap_or_default(), roots);
+    let facts = if whole_disk == name { None } else { discover(whole_disk, root).ok() };
+    let (identity, drive) = asked(whole_disk, &facts.unwrap_or_default(), root);
     (identity, Drive { members: vec![name.to_owned()], discovery_error: Some(discovery_error), ..drive })
 }
 
 /// The drive called `name`, from the kernel's facts about it.
-fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
+fn asked(name: &str, facts: &DeviceFacts, root: &Path) -> (Identity, Drive) {
     let mut drive = Drive {
         name: facts.disk_name().unwrap_or(name).to_owned(),
         members: vec![name.to_owned()],
@@ -70,14 +71,14 @@ fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
         discovery_error: None,
     };
     let Some(number) = facts.disk_number() else { return (Identity::Name(name.to_owned()), drive) };
-    let dir = SysDir::of_block(&roots.sys, number);
+    let dir = SysDir::of_block(root, number);
     let size_bytes = match facts.kind {
         Kind::Partition => dir.as_ref().and_then(|dir| dir.sectors("size")),
         _ => Some(facts.size_bytes),
     };
     drive.size_bytes = size_bytes.filter(|bytes| *bytes > 0);
     let disk = dir.and_then(Disk::at);
-    let paths = disks(roots).into_iter().filter(|other| disk.as_ref().is_some_and(|disk| disk.is_same_drive(other)));
+    let paths = disks(root).into_iter().filter(|other| disk.as_ref().is_some_and(|disk| disk.is_same_drive(other)));
     let lowest_number = paths.map(|path| path.number).chain([number]).min().unwrap_or(number);
     (Identity::Number(lowest_number), drive)
 }
@@ -124,14 +125,14 @@ pub(super) const DEPTH_MAX: u32 = 8;
 
 /// Why the device of `facts` is not a drive: `/dev/loop3 is a loop device, which is a file`. A device built on such a
 /// device is not a drive either. `None` if the device counts as a drive.
-pub fn why_not_a_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
+pub fn why_not_a_drive(facts: &DeviceFacts, root: &Path) -> Option<String> {
     if facts.model.as_deref().is_some_and(|model| model.starts_with(SCSI_DEBUG)) {
         return Some(format!("{} is a {SCSI_DEBUG} disk, which is memory", facts.path));
     }
     if let Some(what) = by_name(facts.disk_name().unwrap_or_default()) {
         return Some(format!("{} is {what}", facts.path));
     }
-    let (below, what) = beneath(&SysDir::of_block(&roots.sys, facts.disk_number()?)?, roots, DEPTH_MAX)?;
+    let (below, what) = beneath(&SysDir::of_block(root, facts.disk_number()?)?, root, DEPTH_MAX)?;
     Some(format!("{} lies on {below}, {what}", facts.path))
 }
 
@@ -140,11 +141,11 @@ fn by_name(kernel_name: &str) -> Option<&'static str> {
 }
 
 /// Name and kind of the first device below `dir` that is not a drive.
-fn beneath(dir: &SysDir, roots: &Roots, depth: u32) -> Option<(String, &'static str)> {
+fn beneath(dir: &SysDir, root: &Path, depth: u32) -> Option<(String, &'static str)> {
     let depth = depth.checked_sub(1)?;
     dir.below("slaves").find_map(|slave| match by_name(&slave.name()) {
         Some(what) => Some((slave.name(), what)),
-        None => beneath(&SysDir::of_block(&roots.sys, slave.dev()?)?, roots, depth),
+        None => beneath(&SysDir::of_block(root, slave.dev()?)?, root, depth),
     })
 }
 
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn partitions_of_one_absent_drive_are_one_drive_and_it_is_said() {
         let given = names(&["/dev/nvme90n1p1", "/dev/nvme91n1", "/dev/nvme90n1p2"]);
-        let drives = drives_of(&given, &Roots::default());
+        let drives = drives_of(&given, Path::new("/"));
         assert_eq!(drives.len(), 2);
         assert_eq!((drives[0].name.as_str(), drives[0].members.len()), ("/dev/nvme90n1", 2));
         assert_eq!(drives[0].size_bytes, None);
@@ -201,9 +202,9 @@ mod tests {
     fn the_kernel_says_on_which_disk_a_partition_lies_and_how_large_that_is() {
         let tree = FakeTree::of(&[]);
         fake_nvme(&tree);
-        let roots = Roots::below(tree.root());
-        let fact = |minor| super::super::discover_block_for_tests(DeviceNumber { major: 259, minor }, &roots);
-        let (disk, part) = (asked("/dev/x", &fact(0), &roots), asked("/dev/by-uuid/y", &fact(2), &roots));
+        let root = tree.root();
+        let fact = |minor| super::super::discover_block_for_tests(DeviceNumber { major: 259, minor }, root);
+        let (disk, part) = (asked("/dev/x", &fact(0), root), asked("/dev/by-uuid/y", &fact(2), root));
         assert!(disk.0 == part.0, "one drive");
         for (_, drive) in [disk, part] {
             assert_eq!((drive.name.as_str(), drive.size_bytes), ("nvme0n1", Some(2000 * 512)));
@@ -214,7 +215,7 @@ mod tests {
     #[test]
     fn two_paths_to_a_drive_are_one_drive() {
         let tree = FakeTree::of(&[]);
-        let roots = Roots::below(tree.root());
+        let root = tree.root();
         for (name, number, wwid) in [
             ("sda", "8:0", "naa.5000c500a1b2c3d4"),
             ("sdb", "8:16", "naa.5000c500a1b2c3d4"),
@@ -226,8 +227,8 @@ mod tests {
             tree.block(number, &disk);
         }
         let drive = |minor| {
-            let facts = super::super::discover_block_for_tests(DeviceNumber { major: 8, minor }, &roots);
-            asked("/dev/x", &facts, &roots).0
+            let facts = super::super::discover_block_for_tests(DeviceNumber { major: 8, minor }, root);
+            asked("/dev/x", &facts, root).0
         };
         assert!(drive(0) == drive(16) && drive(0) != drive(32));
     }
@@ -236,7 +237,7 @@ mod tests {
     fn files_are_drives_of_their_own() {
         let files = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
         let paths = files.each_ref().map(|file| file.path().to_str().unwrap());
-        let drives = drives_of(&names(&paths), &Roots::default());
+        let drives = drives_of(&names(&paths), Path::new("/"));
         assert_eq!(drives.len(), 2);
         assert_eq!((drives[1].size_bytes, &drives[1].discovery_error), (None, &None));
     }
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn files_memory_and_programs_are_no_drives_and_disks_are() {
-        let of = |kernel_name| why_not_a_drive(&named(kernel_name), &Roots::default());
+        let of = |kernel_name| why_not_a_drive(&named(kernel_name), Path::new("/"));
         assert_eq!(of("loop3").as_deref(), Some("/dev/loop3 is a loop device, which is a file"));
         for name in ["zram5", "ram0", "nullb0", "nbd2", "ublkb1"] {
             assert!(of(name).is_some(), "{name}");
@@ -259,7 +260,7 @@ mod tests {
             assert_eq!(of(name), None, "{name}");
         }
         let scsi = DeviceFacts { model: Some("scsi_debug".into()), ..named("sdb") };
-        assert!(why_not_a_drive(&scsi, &Roots::default()).is_some());
+        assert!(why_not_a_drive(&scsi, Path::new("/")).is_some());
     }
 
     #[test]
@@ -271,9 +272,9 @@ mod tests {
             tree.block(number, &dir(disk));
             tree.link(format!("{}/slaves/{below}", dir(disk)), dir(below));
         }
-        let roots = Roots::below(tree.root());
+        let root = tree.root();
         let stacked = DeviceFacts { number: DeviceNumber::parse("252:9"), ..named("dm-9") };
-        let why = why_not_a_drive(&stacked, &roots);
+        let why = why_not_a_drive(&stacked, root);
         assert_eq!(why.as_deref(), Some("/dev/dm-9 lies on loop7p1, a loop device, which is a file"));
     }
 
@@ -294,7 +295,7 @@ mod tests {
                 tree.link(format!("{}/slaves/{below}", dir(disk)), dir(below));
             }
         }
-        let disks = disks_beneath(DeviceNumber::parse("252:0").unwrap(), &Roots::below(tree.root()));
+        let disks = disks_beneath(DeviceNumber::parse("252:0").unwrap(), tree.root());
         let names: Vec<_> = disks.iter().filter_map(|disk| disk.kernel_name.as_deref()).collect();
         assert_eq!(names, ["sda", "sdb"]);
     }

@@ -4,12 +4,13 @@
 //! Sources: `Documentation/ABI/stable/sysfs-block` and `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
 use super::sysfs::{is_numbered, open_to_ask, queue_attribute};
-use super::{DeviceNumber, DiscoverError, Resolved, Roots, SysDir, controllers};
+use super::{DeviceNumber, DiscoverError, Resolved, SysDir, controllers, file_identity};
 use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::path::Path;
 use sys::ioctl::{self, LoopFile};
 
 /// Position of a partition.
@@ -141,35 +142,39 @@ impl DeviceFacts {
     }
 }
 
-pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
+pub(crate) fn facts_of(path: &str, resolved: &Resolved, root: &Path) -> Result<DeviceFacts, DiscoverError> {
     match resolved {
         Resolved::File { metadata } => Ok(DeviceFacts {
-            file_identity: resolved.file_identity(),
+            file_identity: Some(file_identity(metadata)),
             size_bytes: metadata.len(),
             // `None` for a file system that does not lie on exactly one block device (tmpfs, btrfs, NFS).
-            logical_sector_bytes: queue_attribute(DeviceNumber::of_stat(metadata.dev()), "logical_block_size", roots)
+            logical_sector_bytes: queue_attribute(DeviceNumber::of_stat(metadata.dev()), "logical_block_size", root)
                 .and_then(|bytes| bytes.parse().ok()),
             ..unknown_facts(path, Kind::RegularFile)
         }),
         Resolved::Block { number, node } => {
-            let dir = SysDir::of_block(&roots.sys, *number)
-                .ok_or_else(|| DiscoverError::NoSysfs { number: *number, root: roots.sys.clone() })?;
+            let dir = known_block(*number, root)?;
             let loop_identity = open_to_ask(node).and_then(|device| loop_identity(device.as_fd()));
             Ok(of_block(path, *number, &dir, loop_identity.as_deref()))
         }
     }
 }
 
+/// Directory of the block device `number` in the sysfs below `root`.
+pub(crate) fn known_block(number: DeviceNumber, root: &Path) -> Result<SysDir, DiscoverError> {
+    SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs { number, root: root.join("sys") })
+}
+
 /// Disks that hold the data of the block device or file system `number`: the device itself, or all disks at the bottom
 /// of a stack of dm and md devices. Empty for file systems without their own block device (tmpfs, overlay, btrfs, NFS).
-pub fn disks_beneath(number: DeviceNumber, roots: &Roots) -> Vec<DeviceFacts> {
+pub fn disks_beneath(number: DeviceNumber, root: &Path) -> Vec<DeviceFacts> {
     let mut disks = Vec::new();
-    add_disks_beneath(number, roots, super::drives::DEPTH_MAX, &mut disks);
+    add_disks_beneath(number, root, super::drives::DEPTH_MAX, &mut disks);
     disks
 }
 
-fn add_disks_beneath(number: DeviceNumber, roots: &Roots, depth: u32, disks: &mut Vec<DeviceFacts>) {
-    let Some(dir) = SysDir::of_block(&roots.sys, number) else { return };
+fn add_disks_beneath(number: DeviceNumber, root: &Path, depth: u32, disks: &mut Vec<DeviceFacts>) {
+    let Some(dir) = SysDir::of_block(root, number) else { return };
     // A partition of an md device has no slaves of its own.
     let slaves: Vec<DeviceNumber> = dir.disk().below("slaves").filter_map(|slave| slave.dev()).collect();
     if slaves.is_empty() || depth == 0 {
@@ -179,7 +184,7 @@ fn add_disks_beneath(number: DeviceNumber, roots: &Roots, depth: u32, disks: &mu
         }
     }
     for number in slaves.into_iter().filter(|_| depth > 0) {
-        add_disks_beneath(number, roots, depth - 1, disks);
+        add_disks_beneath(number, root, depth - 1, disks);
     }
 }
 
@@ -243,7 +248,7 @@ fn path_disk(disk: &SysDir) -> Option<SysDir> {
         let between = name.strip_prefix(subsystem).and_then(|rest| rest.strip_prefix('c')?.rsplit_once('n'));
         between.is_some_and(|(controller, of)| of == namespace && controller.parse::<u32>().is_ok())
     };
-    controllers(disk.path()).into_iter().find_map(|dir| SysDir::new(dir).below("").find(is_path))
+    controllers(disk).into_iter().find_map(|dir| dir.below("").find(is_path))
 }
 
 /// Position of the partition at `dir`; `None` for a whole disk.
@@ -295,14 +300,8 @@ fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
 
 /// NUMA node of the nearest ancestor device that reports a node; `None` if it reports -1 (no NUMA nodes).
 fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
-    let mut candidate = Some(device.clone()).filter(|d| d.text("numa_node").is_some()).or_else(|| disk.parent());
-    while let Some(dir) = candidate {
-        if let Some(node) = dir.number::<i64>("numa_node") {
-            return u32::try_from(node).ok();
-        }
-        candidate = dir.parent();
-    }
-    None
+    let mut above = std::iter::once(device.clone()).chain(disk.ancestors().skip(1));
+    above.find_map(|dir| dir.number::<i64>("numa_node")).and_then(|node| u32::try_from(node).ok())
 }
 
 /// `major:minor:inode+offset` of the file behind an open loop device.
@@ -318,7 +317,7 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
 ///
 /// Between look-up and open a drive may be replaced, a namespace recreated, or a loop device attached to another file.
 /// The node, and even the device number, then lead to another device.
-pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
+pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, root: &Path) -> Option<String> {
     let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device());
     let Some(number) = metadata.map(|metadata| DeviceNumber::of_stat(metadata.rdev())) else {
         return Some("it is no longer a block device".to_owned());
@@ -332,7 +331,7 @@ pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -
     {
         return Some(format!("another disk took its place (sequence number {before} before, {now} now)"));
     }
-    let Some(dir) = SysDir::of_block(&roots.sys, number) else { return Some("it is no longer there".to_owned()) };
+    let Some(dir) = SysDir::of_block(root, number) else { return Some("it is no longer there".to_owned()) };
     let now = of_block(&facts.path, number, &dir, loop_identity(device.as_fd()).as_deref()).identity();
     let before = facts.identity();
     let name = |identity: Option<String>| identity.unwrap_or_else(|| "a device without a lasting name".to_owned());

@@ -14,7 +14,7 @@ mod sysfs;
 pub(crate) use crate::discover;
 pub use drives::{Drive, drives_of, why_not_a_drive};
 pub use facts::{DeviceFacts, LoopBacking, Partition, disks_beneath};
-pub(crate) use facts::{changes_since, facts_of, unknown_facts};
+pub(crate) use facts::{changes_since, facts_of, known_block, unknown_facts};
 pub use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::{self, File, Metadata};
@@ -71,27 +71,6 @@ impl Serialize for DeviceNumber {
     }
 }
 
-/// Mount points of the kernel's file systems. Tests use a fake tree.
-#[derive(Debug, Clone)]
-pub struct Roots {
-    pub proc: PathBuf,
-    pub sys: PathBuf,
-    pub dev: PathBuf,
-}
-
-impl Roots {
-    /// Roots of the tree at `root`.
-    pub fn below(root: &Path) -> Self {
-        Self { proc: root.join("proc"), sys: root.join("sys"), dev: root.join("dev") }
-    }
-}
-
-impl Default for Roots {
-    fn default() -> Self {
-        Self::below(Path::new("/"))
-    }
-}
-
 /// Why a path has no facts.
 #[derive(Debug, Error)]
 pub enum DiscoverError {
@@ -138,9 +117,9 @@ impl DiscoverError {
     }
 }
 
-/// Facts of the device or file at `path`, from the kernel's file systems at `roots`.
-pub fn discover(path: &str, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
-    facts_of(path, &resolve(Path::new(path), roots)?, roots)
+/// Facts of the device or file at `path`, from the kernel's file systems below `root` (`/` except in tests).
+pub fn discover(path: &str, root: &Path) -> Result<DeviceFacts, DiscoverError> {
+    facts_of(path, &resolve(Path::new(path), root)?, root)
 }
 
 /// Minimum size of a direct read: the smallest of 512, 1024, 2048 and 4096 bytes with which a read at offset 0
@@ -162,8 +141,8 @@ pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
 
 /// Facts of a block device that has no node.
 #[cfg(test)]
-pub(crate) fn discover_block_for_tests(number: DeviceNumber, roots: &Roots) -> DeviceFacts {
-    facts_of("/dev/fake", &Resolved::Block { number, node: PathBuf::from("/nowhere") }, roots).unwrap()
+pub(crate) fn discover_block_for_tests(number: DeviceNumber, root: &Path) -> DeviceFacts {
+    facts_of("/dev/fake", &Resolved::Block { number, node: PathBuf::from("/nowhere") }, root).unwrap()
 }
 
 /// The object that a path names.
@@ -179,18 +158,13 @@ pub(crate) enum Resolved {
     },
 }
 
-impl Resolved {
-    /// Identity of a file: `major:minor:inode`.
-    pub(crate) fn file_identity(&self) -> Option<String> {
-        match self {
-            Self::Block { .. } => None,
-            Self::File { metadata } => Some(format!("{}:{}", DeviceNumber::of_stat(metadata.dev()), metadata.ino())),
-        }
-    }
+/// Identity of a file: `major:minor:inode`.
+pub(crate) fn file_identity(metadata: &Metadata) -> String {
+    format!("{}:{}", DeviceNumber::of_stat(metadata.dev()), metadata.ino())
 }
 
 /// Resolves `path`.
-pub(crate) fn resolve(path: &Path, roots: &Roots) -> Result<Resolved, DiscoverError> {
+pub(crate) fn resolve(path: &Path, root: &Path) -> Result<Resolved, DiscoverError> {
     let metadata = fs::metadata(path).map_err(|source| why_not(path, source))?;
     let kind = metadata.file_type();
     let number = DeviceNumber::of_stat(metadata.rdev());
@@ -201,8 +175,8 @@ pub(crate) fn resolve(path: &Path, roots: &Roots) -> Result<Resolved, DiscoverEr
         return Ok(Resolved::File { metadata });
     }
     if kind.is_char_device()
-        && let Some(name) = block_name_of_generic(number, roots)
-        && let Some(number) = SysDir::of_name(&name, roots).dev()
+        && let Some(name) = block_name_of_generic(number, root)
+        && let Some(number) = SysDir::of_name(&name, root).dev()
     {
         return Ok(Resolved::Block { number, node: Path::new("/dev").join(name) });
     }
@@ -227,16 +201,16 @@ fn why_not(path: &Path, source: io::Error) -> DiscoverError {
 }
 
 /// Name of the block device (`nvme0n1`) of the namespace behind the NVMe character device `number` (`ng0n1`).
-pub(crate) fn block_name_of_generic(number: DeviceNumber, roots: &Roots) -> Option<String> {
-    let link = fs::canonicalize(roots.sys.join("dev/char").join(number.to_string())).ok()?;
+pub(crate) fn block_name_of_generic(number: DeviceNumber, root: &Path) -> Option<String> {
+    let link = fs::canonicalize(root.join("sys/dev/char").join(number.to_string())).ok()?;
     let rest = link.file_name()?.to_str()?.strip_prefix("ng")?;
     rest.starts_with(|c: char| c.is_ascii_digit()).then(|| format!("nvme{rest}"))
 }
 
 /// Number of the NVMe character device (`ng0n1`) beside the block device `name` (`nvme0n1`).
-pub(crate) fn generic_of_block(name: &str, roots: &Roots) -> Option<DeviceNumber> {
+pub(crate) fn generic_of_block(name: &str, root: &Path) -> Option<DeviceNumber> {
     let generic = format!("ng{}", name.strip_prefix("nvme")?);
-    SysDir::new(roots.sys.join("class/nvme-generic").join(generic)).dev()
+    SysDir::new(root.join("sys/class/nvme-generic").join(generic)).dev()
 }
 
 fn name_of_kind(kind: fs::FileType) -> &'static str {

@@ -1,4 +1,4 @@
-//! Reads attributes from sysfs. The root of sysfs is a parameter, so that tests can build a fake tree.
+//! Reads attributes from sysfs. The root of the file system is a parameter, so that tests can build a fake tree.
 //!
 //! An attribute that is missing, empty or unparsable is `None`: drivers differ in their attributes, and unknown values
 //! are never guessed.
@@ -10,7 +10,7 @@
 //! which links to all of the drive's controllers.
 
 use super::facts::{serial, wwid};
-use super::{DeviceFacts, DeviceNumber, Roots};
+use super::{DeviceFacts, DeviceNumber};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::ops::Range;
 use std::os::fd::AsFd;
@@ -23,9 +23,9 @@ use sys::ioctl;
 pub(crate) struct SysDir(PathBuf);
 
 impl SysDir {
-    /// The directory of the block device `number` under the sysfs `root`, links resolved.
+    /// The directory of the block device `number` in the sysfs below `root`, links resolved.
     pub(crate) fn of_block(root: &Path, number: DeviceNumber) -> Option<Self> {
-        fs::canonicalize(root.join("dev/block").join(number.to_string())).ok().map(Self)
+        fs::canonicalize(root.join("sys/dev/block").join(number.to_string())).ok().map(Self)
     }
 
     /// The directory at `path`, which need not exist.
@@ -34,8 +34,8 @@ impl SysDir {
     }
 
     /// The directory of the block device or partition called `name`.
-    pub(crate) fn of_name(name: &str, roots: &Roots) -> Self {
-        Self(roots.sys.join("class/block").join(name))
+    pub(crate) fn of_name(name: &str, root: &Path) -> Self {
+        Self(root.join("sys/class/block").join(name))
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -56,6 +56,11 @@ impl SysDir {
     /// Parent directory.
     pub(crate) fn parent(&self) -> Option<Self> {
         self.0.parent().map(|parent| Self(parent.to_path_buf()))
+    }
+
+    /// This directory and all directories above it, upwards.
+    pub(crate) fn ancestors(&self) -> impl Iterator<Item = Self> {
+        self.0.ancestors().map(|dir| Self(dir.to_path_buf()))
     }
 
     /// Directory of the whole disk; for a partition, the parent directory.
@@ -171,23 +176,23 @@ pub(crate) enum Backing {
 }
 
 /// All loop devices with a backing file or device.
-pub(crate) fn loops(roots: &Roots) -> Vec<LoopDevice> {
-    whole_disks(roots).filter_map(|dir| loop_at(&dir, roots)).collect()
+pub(crate) fn loops(root: &Path) -> Vec<LoopDevice> {
+    whole_disks(root).filter_map(|dir| loop_at(&dir, root)).collect()
 }
 
 /// Directories of all block devices except partitions, links resolved.
-fn whole_disks(roots: &Roots) -> impl Iterator<Item = SysDir> + use<> {
-    let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
+fn whole_disks(root: &Path) -> impl Iterator<Item = SysDir> + use<> {
+    let entries = fs::read_dir(root.join("sys/block")).into_iter().flatten().flatten();
     entries.filter_map(|entry| fs::canonicalize(entry.path()).ok()).map(SysDir)
 }
 
-fn loop_at(dir: &SysDir, roots: &Roots) -> Option<LoopDevice> {
+fn loop_at(dir: &SysDir, root: &Path) -> Option<LoopDevice> {
     let attributes = dir.child("loop");
     let path = attributes.text("backing_file")?;
     let number = dir.dev()?;
     let start: u64 = attributes.number("offset").unwrap_or(0);
     let len = dir.sectors("size").unwrap_or(u64::MAX);
-    let backing = by_driver(&roots.dev.join(dir.node_name()), number)
+    let backing = by_driver(&root.join("dev").join(dir.node_name()), number)
         .or_else(|| fs::metadata(&path).ok().map(|metadata| by_metadata(&metadata)))
         .unwrap_or(Backing::Unknown);
     Some(LoopDevice { number, dir: dir.clone(), path, backing, bytes: start..start.saturating_add(len) })
@@ -226,44 +231,35 @@ pub(crate) fn unescape(text: &str) -> String {
     let mut rest = text.as_bytes();
     while let Some((&byte, tail)) = rest.split_first() {
         let octal = tail.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
-        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &tail[3..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = tail;
-            }
-        }
+        let escaped = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok());
+        bytes.push(escaped.unwrap_or(byte));
+        rest = if escaped.is_some() { &tail[3..] } else { tail };
     }
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// Attribute `name` of the queue of the block device `number`, as text; for a partition, the attribute of its disk.
 /// `None` if sysfs lacks the attribute.
-pub fn queue_attribute(number: DeviceNumber, name: &str, roots: &Roots) -> Option<String> {
-    let dir = SysDir::of_block(&roots.sys, number)?;
+pub fn queue_attribute(number: DeviceNumber, name: &str, root: &Path) -> Option<String> {
+    let dir = SysDir::of_block(root, number)?;
     let of = |dir: &SysDir| dir.child("queue").text(name);
     of(&dir).or_else(|| of(&dir.parent()?))
 }
 
 /// True if writes must go to the write pointers of zones (`host-managed`).
-pub fn is_zoned(device: &DeviceFacts, roots: &Roots) -> bool {
-    let model = device.number.and_then(|number| queue_attribute(number, "zoned", roots));
+pub fn is_zoned(device: &DeviceFacts, root: &Path) -> bool {
+    let model = device.number.and_then(|number| queue_attribute(number, "zoned", root));
     model.is_some_and(|model| model == "host-managed")
 }
 
 /// The NVMe controllers that the subsystem of `block` links to, sorted; empty for a device without a subsystem.
 ///
 /// `block` is the directory of a block device in /sys, links resolved.
-pub(crate) fn controllers(block: &Path) -> Vec<PathBuf> {
-    let links = fs::read_dir(block.join("device")).into_iter().flatten().flatten();
-    let links = links.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_symlink()));
-    let links = links.filter(|entry| entry.file_name().to_str().is_some_and(is_controller));
-    let mut controllers: Vec<PathBuf> = links.filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect();
-    controllers.sort_unstable();
-    controllers
+pub(crate) fn controllers(block: &SysDir) -> Vec<SysDir> {
+    let links = block.below("device").filter(|dir| dir.path().is_symlink() && is_controller(&dir.name()));
+    let mut paths: Vec<PathBuf> = links.filter_map(|link| fs::canonicalize(link.path()).ok()).collect();
+    paths.sort_unstable();
+    paths.into_iter().map(SysDir).collect()
 }
 
 /// True if `text` is `prefix` followed by a digit, and anything after it: `loop0`, `ata3`, `nvme0n1`.
@@ -277,13 +273,9 @@ fn is_controller(name: &str) -> bool {
 }
 
 /// Names of the controllers of `block`: the nearest controller above it in sysfs, or all controllers of its subsystem.
-pub(crate) fn controller_names(block: &Path) -> Vec<String> {
-    let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned);
-    let controller = block.ancestors().skip(1).filter_map(name).find(|name| is_controller(name));
-    match controller {
-        Some(name) => vec![name],
-        None => controllers(block).iter().filter_map(|path| name(path)).collect(),
-    }
+pub(crate) fn controller_names(block: &SysDir) -> Vec<String> {
+    let controller = block.ancestors().skip(1).map(|dir| dir.name()).find(|name| is_controller(name));
+    controller.map_or_else(|| controllers(block).iter().map(SysDir::name).collect(), |name| vec![name])
 }
 
 /// A whole disk and its partitions, as names of device nodes: `/dev/sda`, `/dev/cciss/c0d0`.
@@ -298,9 +290,9 @@ pub struct DiskWithPartitions {
 /// value is the number of empty devices: drives without a medium, loop devices without a file.
 ///
 /// Without sysfs the list is empty.
-pub fn list(roots: &Roots) -> (Vec<DiskWithPartitions>, usize) {
+pub fn list(root: &Path) -> (Vec<DiskWithPartitions>, usize) {
     // The single paths of a multipath NVMe drive are hidden, and have no node.
-    let shown = SysDir(roots.sys.clone()).below("block").filter(|dir| dir.flag("hidden") != Some(true));
+    let shown = SysDir(root.join("sys")).below("block").filter(|dir| dir.flag("hidden") != Some(true));
     let mut dirs: Vec<SysDir> = shown.collect();
     dirs.sort_by_cached_key(|dir| natural(&dir.name()));
     let total = dirs.len();
@@ -346,8 +338,8 @@ impl Disk {
 }
 
 /// All whole disks that have a node.
-pub(crate) fn disks(roots: &Roots) -> Vec<Disk> {
-    whole_disks(roots).filter_map(Disk::at).collect()
+pub(crate) fn disks(root: &Path) -> Vec<Disk> {
+    whole_disks(root).filter_map(Disk::at).collect()
 }
 
 /// Sort key that puts `nvme2n1` before `nvme10n1`. The key alternates texts and numbers.
@@ -386,10 +378,10 @@ mod list_tests {
             ("loop0/size", "0"),
         ];
         tree.write_all("sys/block", &files);
-        let (disks, empty) = list(&Roots::below(tree.root()));
+        let (disks, empty) = list(tree.root());
         let names: Vec<&str> = disks.iter().map(|listed| listed.disk.as_str()).collect();
         assert_eq!((names, empty), (vec!["/dev/cciss/c0d0", "/dev/nvme2n1", "/dev/nvme10n1"], 1));
         assert_eq!(disks[1].partitions, ["/dev/nvme2n1p2", "/dev/nvme2n1p10"]);
-        assert_eq!(list(&Roots::below(&tree.path("none"))), (Vec::new(), 0));
+        assert_eq!(list(&tree.path("none")), (Vec::new(), 0));
     }
 }

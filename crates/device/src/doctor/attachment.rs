@@ -7,7 +7,7 @@
 //! interrupts.
 
 use super::{Check, DeviceState, Findings, own_status};
-use crate::discover::{Roots, SysDir};
+use crate::discover::SysDir;
 use crate::observe::host::CpuList;
 use crate::observe::interrupts::{InterruptsByCpu, lines_of};
 use std::path::Path;
@@ -65,19 +65,18 @@ pub struct Attachment {
 impl Attachment {
     /// Attachment of the device `name`, from sysfs below `root`. Unknown values are `None`.
     pub fn of(name: &str, root: &Path) -> Self {
-        let roots = Roots::below(root);
-        let Ok(device) = DeviceState::find(name, root, &roots) else { return Self::default() };
+        let Ok(device) = DeviceState::find(name, root) else { return Self::default() };
         let Some(dir) = device.linked() else { return Self::default() };
         let link = Link::read(&dir, "current").map(|link| format!("{} GT/s x{}", link.gtps, link.lanes));
-        Self { slot: Some(slot_label(&dir.name(), &roots).unwrap_or_else(|| dir.name())), link }
+        Self { slot: Some(slot_label(&dir.name(), root).unwrap_or_else(|| dir.name())), link }
     }
 }
 
 /// Label of the slot of the PCI device `address` (`0000:3b:00.0`). The address of a slot lacks the function number.
 /// Source: `Documentation/ABI/testing/sysfs-bus-pci` of the kernel.
-fn slot_label(address: &str, roots: &Roots) -> Option<String> {
+fn slot_label(address: &str, root: &Path) -> Option<String> {
     let is_here = |slot: &SysDir| slot.text("address").is_some_and(|of| address.split('.').next() == Some(&of));
-    SysDir::new(roots.sys.join("bus/pci")).below("slots").find(is_here).map(|slot| slot.name())
+    SysDir::new(root.join("sys/bus/pci")).below("slots").find(is_here).map(|slot| slot.name())
 }
 
 /// Compares the link with the capabilities of the drive, and of the port above it.
@@ -162,12 +161,12 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
 }
 
 /// Compares the NUMA node of the device with the CPUs on which this process may run.
-pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Findings) {
+pub(super) fn check_node(device: &DeviceState, root: &Path, findings: &mut Findings) {
     let check = findings.check(
         "numa-node",
         "if the test runs on another node, every operation crosses the link between sockets to reach the drive",
     );
-    let nodes = CpuList::read(&roots.sys.join("devices/system/node/online")).map_or(1, |nodes| nodes.len());
+    let nodes = CpuList::read(&root.join("sys/devices/system/node/online")).map_or(1, |nodes| nodes.len());
     if nodes <= 1 {
         return check.ok("the host has one NUMA node");
     }
@@ -178,8 +177,8 @@ pub(super) fn check_node(device: &DeviceState, roots: &Roots, findings: &mut Fin
             false => check.ok("it is attached to no NUMA node"),
         };
     };
-    let node_cpus = CpuList::read(&roots.sys.join(format!("devices/system/node/node{node}/cpulist")));
-    let allowed_cpus = own_status("Cpus_allowed_list", roots).and_then(|list| CpuList::parse(&list));
+    let node_cpus = CpuList::read(&root.join(format!("sys/devices/system/node/node{node}/cpulist")));
+    let allowed_cpus = own_status("Cpus_allowed_list", root).and_then(|list| CpuList::parse(&list));
     let (Some(node_cpus), Some(allowed_cpus)) = (node_cpus, allowed_cpus) else {
         let finding = format!("it is on NUMA node {node}; the CPUs of this node, or of this process, cannot be read");
         return check.unknown(finding, "numactl --hardware");
@@ -203,20 +202,20 @@ const COUNTED_MIN: u64 = 10_000;
 const ONE_CPU_PCT: f64 = 95.0;
 
 /// Checks that irqbalance, the daemon that spreads interrupts, runs.
-pub(super) fn check_balancer(roots: &Roots, findings: &mut Findings) {
+pub(super) fn check_balancer(root: &Path, findings: &mut Findings) {
     let check = findings.check(
         "irqbalance",
         "without irqbalance, interrupts stay on their CPUs; this matters if one CPU takes all interrupts of a device",
     );
-    match irqbalance_runs(roots) {
+    match irqbalance_runs(root) {
         Some(true) => check.ok("irqbalance is running"),
         Some(false) => check.note("irqbalance is not running", "systemctl enable --now irqbalance"),
         None => check.because("irqbalance may be running or not").unknown("the processes cannot be listed", ""),
     }
 }
 
-fn irqbalance_runs(roots: &Roots) -> Option<bool> {
-    let processes = fs::read_dir(&roots.proc).ok()?;
+fn irqbalance_runs(root: &Path) -> Option<bool> {
+    let processes = fs::read_dir(root.join("proc")).ok()?;
     let is_it = |comm: String| comm.trim() == "irqbalance";
     let is_process = |name: &str| name.bytes().all(|byte| byte.is_ascii_digit());
     let mut named = processes.flatten().filter(|entry| entry.file_name().to_str().is_some_and(is_process));
@@ -224,32 +223,32 @@ fn irqbalance_runs(roots: &Roots) -> Option<bool> {
 }
 
 /// Checks the CPUs that take the interrupts of one device.
-pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots, findings: &mut Findings) {
+pub(super) fn check_interrupts(device: &DeviceState, root: &Path, findings: &mut Findings) {
     let check = findings.check(
         "interrupts",
         "one CPU that takes all completions saturates before the device does: latency rises with the load, as if the \
          device were slow",
     );
-    let mut lines = device.disk_number().map_or_else(Vec::new, |number| lines_of(root, number));
+    let mut lines = device.facts.disk_number().map_or_else(Vec::new, |number| lines_of(root, number));
     if lines.is_empty() {
         if device.is_hardware() {
             check.unknown("its interrupts are not listed in sysfs", "cat /proc/interrupts");
         }
         return;
     }
-    let irqs = SysDir::new(roots.sys.join("kernel/irq"));
+    let irqs = SysDir::new(root.join("sys/kernel/irq"));
     // `actions` is the name of the interrupt: `nvme0q1`, `virtio1-req.0`. Source:
     // `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
     lines.retain(|line| !irqs.text(&format!("{line}/actions")).is_some_and(|name| is_administrative(&name)));
-    let online = CpuList::read(&roots.sys.join("devices/system/cpu/online")).unwrap_or_default();
-    let cpu_lists: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, roots)).collect();
+    let online = CpuList::read(&root.join("sys/devices/system/cpu/online")).unwrap_or_default();
+    let cpu_lists: Option<Vec<CpuList>> = lines.iter().map(|line| affinity(*line, root)).collect();
     let (Some(cpu_lists), false) = (cpu_lists.filter(|lists| !lists.is_empty()), online.is_empty()) else {
         return check.unknown("the CPUs that take its interrupts are unknown", "cat /proc/interrupts");
     };
     let mut cpus = CpuList::default();
     cpu_lists.iter().for_each(|list| cpus.add(list));
     let by_cpu = InterruptsByCpu::read(root, &lines).unwrap_or_default();
-    judge_interrupts(&lines, &cpus, &online, &by_cpu, irqbalance_runs(roots), check);
+    judge_interrupts(&lines, &cpus, &online, &by_cpu, irqbalance_runs(root), check);
 }
 
 /// Judges the interrupt lines `lines`. `cpus`: CPUs to which the lines are routed; `by_cpu`: interrupts per CPU since
@@ -310,8 +309,8 @@ fn is_administrative(name: &str) -> bool {
 
 /// CPUs to which an interrupt is routed: the effective CPUs, or the allowed CPUs if the effective CPUs are unknown.
 /// Source: `Documentation/core-api/irq/irq-affinity.rst` of the kernel.
-fn affinity(irq: u32, roots: &Roots) -> Option<CpuList> {
-    let dir = roots.proc.join("irq").join(irq.to_string());
+fn affinity(irq: u32, root: &Path) -> Option<CpuList> {
+    let dir = root.join("proc/irq").join(irq.to_string());
     let read = |name: &str| CpuList::read(&dir.join(name)).filter(|cpus| !cpus.is_empty());
     read("effective_affinity_list").or_else(|| read("smp_affinity_list"))
 }

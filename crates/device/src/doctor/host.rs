@@ -5,7 +5,7 @@
 //! short interval shows only heavy steal. Therefore the steal since boot is checked, too.
 
 use super::{Findings, own_status};
-use crate::discover::{Roots, SysDir};
+use crate::discover::SysDir;
 use crate::observe::host::{HostFacts, MemlockLimit, Ticks};
 use std::io;
 use std::path::Path;
@@ -25,11 +25,11 @@ const FAST_CLOCKS: [&str; 7] =
 const CLOCK_DIR: &str = "sys/devices/system/clocksource/clocksource0";
 
 /// Makes the checks of the host, except those that compare two readings.
-pub(super) fn check(root: &Path, roots: &Roots, findings: &mut Findings) {
+pub(super) fn check(root: &Path, findings: &mut Findings) {
     let facts = HostFacts::read(root);
     let probe_result = (root == Path::new("/")).then(ring::probe);
     check_io_uring(facts.io_uring_disabled, probe_result, findings);
-    check_memlock(facts.memlock_limit, has_capability(roots, CAP_IPC_LOCK), findings);
+    check_memlock(facts.memlock_limit, has_capability(root, CAP_IPC_LOCK), findings);
     check_governor(&facts, findings);
     check_clock(root, findings);
     let check = findings.check(
@@ -129,8 +129,8 @@ fn check_clock(root: &Path, findings: &mut Findings) {
 }
 
 /// True if this process has the capability numbered `bit`. Source: proc_pid_status(5), `CapEff`.
-fn has_capability(roots: &Roots, bit: u32) -> Option<bool> {
-    let mask = own_status("CapEff", roots)?;
+fn has_capability(root: &Path, bit: u32) -> Option<bool> {
+    let mask = own_status("CapEff", root)?;
     Some(u64::from_str_radix(&mask, 16).ok()? >> bit & 1 == 1)
 }
 
@@ -248,7 +248,7 @@ mod tests {
         let machine = crate::fake_tree::FakeTree::of(&[]);
         let read = |stat: &str| {
             machine.write("proc/stat", stat);
-            Ticks::read(&Roots::below(machine.root()))
+            Ticks::read(machine.root())
         };
         let stat = "cpu  100 10 50 700 40 5 5 90 7 0\ncpu0 1 2 3 4 5 6 7 8 9 10\n";
         assert_eq!(read(stat), Some(Ticks { busy: 170, idle: 700, iowait: 40, steal: 90 }));

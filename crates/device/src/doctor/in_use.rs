@@ -2,7 +2,7 @@
 //! space, and not on the device under test.
 
 use super::{DeviceState, Findings};
-use crate::discover::{DeviceNumber, Roots};
+use crate::discover::DeviceNumber;
 use crate::guard::{activity, users_of};
 use crate::observe::diskstats::Counters;
 use results::units;
@@ -16,10 +16,10 @@ use sys::open::{free_bytes, memory_file_system};
 pub const IN_USE: &str = "in-use";
 
 /// Checks with the guard for users of the device: mounts, swap, RAID, volumes, processes.
-pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings) {
+pub(super) fn check(device: &DeviceState, root: &Path, findings: &mut Findings) {
     const WHY: &str =
         "a test that writes is refused; in a test that only reads, the other user's I/O adds to every latency";
-    let users = users_of(&device.resolved, roots);
+    let users = users_of(&device.resolved, root);
     for reason in &users.reasons {
         let text = reason.to_string();
         // The guard's messages have the remedy after the last semicolon.

@@ -236,7 +236,7 @@ const MARGIN_CELSIUS: f64 = 10.0;
 /// throttles (WCTEMP), and `crit` the critical threshold (CCTEMP).
 pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mut Findings) {
     let check = findings.check("temperature", "a hot drive throttles: its latency then depends on the cooling");
-    let Some(monitor) = device.disk_number().and_then(|number| drive_monitor(root, number)) else {
+    let Some(monitor) = device.facts.disk_number().and_then(|number| drive_monitor(root, number)) else {
         if device.is_hardware() {
             check.unknown(
                 "the kernel has no temperature sensor for it",

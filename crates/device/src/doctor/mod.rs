@@ -16,8 +16,7 @@ mod in_use;
 mod kind;
 mod media;
 
-use crate::discover::DeviceNumber;
-use crate::discover::{self, DeviceFacts, Resolved, Roots, SysDir};
+use crate::discover::{self, DeviceFacts, Resolved, SysDir};
 use crate::guard::Records;
 use crate::observe::diskstats::Counters;
 use crate::observe::host::{Ticks, value_of_key};
@@ -49,7 +48,6 @@ pub fn examine<S: AsRef<str>>(root: &Path, devices: &[S], run_dir: Option<&Path>
 /// Examines hosts and devices. Tests replace the records, the SMART reader and the waiting time.
 struct Doctor {
     root: PathBuf,
-    roots: Roots,
     records: Records,
     smart_reader: SmartReader,
     counter_interval: Duration,
@@ -61,7 +59,6 @@ impl Doctor {
         let is_here = root == Path::new("/");
         Self {
             root: root.to_path_buf(),
-            roots: Roots::below(root),
             records: if is_here { Records::open(None) } else { Records::without_dir() },
             // The drives of a fake tree cannot be queried.
             smart_reader: if is_here {
@@ -75,17 +72,17 @@ impl Doctor {
 
     /// As the function [`examine`].
     fn examine<S: AsRef<str>>(&self, devices: &[S], run_dir: Option<&Path>) -> Vec<Finding> {
-        let find = |name: &S| DeviceState::find(name.as_ref(), &self.root, &self.roots);
+        let find = |name: &S| DeviceState::find(name.as_ref(), &self.root);
         let lookups: Vec<_> = devices.iter().map(|name| (name.as_ref(), find(name))).collect();
         let found_devices: Vec<&DeviceState> = lookups.iter().filter_map(|(_, device)| device.as_ref().ok()).collect();
 
         let started = Instant::now();
-        let cpu_before = Ticks::read(&self.roots);
+        let cpu_before = Ticks::read(&self.root);
         let io_before: Vec<_> = found_devices.iter().map(|device| device.counters()).collect();
 
         let mut host = Findings::default();
-        host::check(&self.root, &self.roots, &mut host);
-        attachment::check_balancer(&self.roots, &mut host);
+        host::check(&self.root, &mut host);
+        attachment::check_balancer(&self.root, &mut host);
         let mut device_findings: Vec<Findings> =
             lookups.iter().map(|(name, device)| self.check_device(name, device, run_dir)).collect();
         if let Some(dir) = run_dir {
@@ -94,7 +91,7 @@ impl Doctor {
 
         std::thread::sleep(self.counter_interval.saturating_sub(started.elapsed()));
         let interval = started.elapsed();
-        host::check_time(cpu_before, Ticks::read(&self.roots), &mut host);
+        host::check_time(cpu_before, Ticks::read(&self.root), &mut host);
         let findings_with_device = device_findings
             .iter_mut()
             .zip(&lookups)
@@ -121,14 +118,14 @@ impl Doctor {
             findings.check("device", WHY).problem("it has no bytes: nothing is attached to it", remedy);
             return findings;
         }
-        in_use::check(device, &self.roots, &mut findings);
+        in_use::check(device, &self.root, &mut findings);
         kind::check(device, &mut findings);
         attachment::check_controller(device, &mut findings);
         if device.disk.is_some() {
             kind::check_queue(device, &mut findings);
             attachment::check_link(device, &mut findings);
-            attachment::check_interrupts(device, &self.root, &self.roots, &mut findings);
-            attachment::check_node(device, &self.roots, &mut findings);
+            attachment::check_interrupts(device, &self.root, &mut findings);
+            attachment::check_node(device, &self.root, &mut findings);
             media::check_temperature(device, &self.root, &mut findings);
             media::check_health(device, self.smart_reader, &mut findings);
             // Only drives of this machine can be queried.
@@ -158,28 +155,22 @@ struct DeviceState {
 
 impl DeviceState {
     /// Finds the device called `name`. Errors: cause and, after a semicolon, remedy.
-    fn find(name: &str, root: &Path, roots: &Roots) -> Result<Self, String> {
+    fn find(name: &str, root: &Path) -> Result<Self, String> {
         let resolved = match root == Path::new("/") {
-            true => discover::resolve(Path::new(name), roots).map_err(|error| error.to_string())?,
-            false => by_kernel_name(name, roots).ok_or("there is no such device or file")?,
+            true => discover::resolve(Path::new(name), root).map_err(|error| error.to_string())?,
+            false => by_kernel_name(name, root).ok_or("there is no such device or file")?,
         };
-        let facts = discover::facts_of(name, &resolved, roots).map_err(|error| error.to_string())?;
-        let dir = facts.number.and_then(|number| SysDir::of_block(&roots.sys, number));
+        let facts = discover::facts_of(name, &resolved, root).map_err(|error| error.to_string())?;
+        let dir = facts.number.and_then(|number| SysDir::of_block(root, number));
         Ok(Self { facts, resolved, disk: dir.as_ref().map(SysDir::disk), dir })
-    }
-
-    /// Number of the whole disk.
-    fn disk_number(&self) -> Option<DeviceNumber> {
-        self.facts.disk_number()
     }
 
     /// Directories of the disk and of everything above it, from the disk upwards. For a drive with several paths, the
     /// directories of its first controller follow.
     fn above(&self) -> Vec<SysDir> {
         let Some(disk) = &self.disk else { return Vec::new() };
-        let up = |first: SysDir| std::iter::successors(Some(first), SysDir::parent);
-        let controller = discover::controllers(disk.path()).into_iter().next().map(SysDir::new);
-        up(disk.clone()).chain(controller.into_iter().flat_map(up)).collect()
+        let controllers = discover::controllers(disk);
+        disk.ancestors().chain(controllers.iter().take(1).flat_map(SysDir::ancestors)).collect()
     }
 
     /// The nearest device above the disk that has a PCIe link.
@@ -213,15 +204,15 @@ impl DeviceState {
 }
 
 /// Resolves a kernel name in a fake tree, which has no device nodes.
-fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
+fn by_kernel_name(name: &str, root: &Path) -> Option<Resolved> {
     let kernel_name = name.strip_prefix("/dev/").filter(|name| !name.is_empty() && !name.contains('/'))?;
     // The node does not exist, so nothing is opened.
-    Some(Resolved::Block { number: SysDir::of_name(kernel_name, roots).dev()?, node: PathBuf::from("/nonexistent") })
+    Some(Resolved::Block { number: SysDir::of_name(kernel_name, root).dev()?, node: PathBuf::from("/nonexistent") })
 }
 
 /// The value of `key` in the status of this process. Source: proc_pid_status(5).
-fn own_status(key: &str, roots: &Roots) -> Option<String> {
-    let status = fs::read_to_string(roots.proc.join("self/status")).ok()?;
+fn own_status(key: &str, root: &Path) -> Option<String> {
+    let status = fs::read_to_string(root.join("proc/self/status")).ok()?;
     value_of_key(&status, key, ':').map(str::to_owned)
 }
 

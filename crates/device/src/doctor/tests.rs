@@ -353,7 +353,7 @@ fn an_empty_machine_and_a_name_that_leads_nowhere_are_findings_and_no_panic() {
 
 #[test]
 fn this_machine_can_be_examined() {
-    let (disks, _) = crate::discover::list(&Roots::default());
+    let (disks, _) = crate::discover::list(Path::new("/"));
     let mut names: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
     names.extend(["/dev/null", "/tmp", "/dev/no-such-device", "/proc/self/exe"].map(str::to_owned));
     let findings = examine(Path::new("/"), &names, Some(Path::new(".")));

@@ -9,7 +9,7 @@
 
 use super::evidence::Evidence;
 use super::refusal::{Reason, list};
-use crate::discover::{DeviceFacts, Disk, Resolved, Roots, SysDir, disks, resolve};
+use crate::discover::{DeviceFacts, Disk, Resolved, SysDir, disks, file_identity, resolve};
 use results::units;
 use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
@@ -78,8 +78,8 @@ impl<'a> EraseAnswers<'a> {
     ///
     /// A path in a script may lead to another drive after a reboot, so a path is not enough if the data on the drive
     /// has an owner. On a terminal a path is enough, because the question shows which drive the path leads to now.
-    pub(super) fn decide(&mut self, question: &Question<'_>, roots: &Roots) -> Result<(), Reason> {
-        let names = DeviceNames::of(question.facts, roots);
+    pub(super) fn decide(&mut self, question: &Question<'_>, root: &Path) -> Result<(), Reason> {
+        let names = DeviceNames::of(question.facts, root);
         let needs_lasting = names.unique_lasting_name().is_some() && question.evidence.iter().any(Evidence::has_owner);
         let device_name = question.name;
         let erase_name = names.lasting_erase_name(device_name);
@@ -164,14 +164,14 @@ pub(super) struct LastingName {
 #[derive(Debug)]
 pub(super) struct DeviceNames<'a> {
     facts: &'a DeviceFacts,
-    roots: &'a Roots,
+    root: &'a Path,
     lasting: Vec<LastingName>,
 }
 
 impl<'a> DeviceNames<'a> {
     /// The names of the device or file of `facts`.
-    pub(super) fn of(facts: &'a DeviceFacts, roots: &'a Roots) -> Self {
-        Self { lasting: lasting_names(facts, roots), facts, roots }
+    pub(super) fn of(facts: &'a DeviceFacts, root: &'a Path) -> Self {
+        Self { lasting: lasting_names(facts, root), facts, root }
     }
 
     /// The lasting name that the user must give; `None` if the device has no unique lasting name.
@@ -192,7 +192,7 @@ impl<'a> DeviceNames<'a> {
                 false => NameMatch::Ambiguous(lasting.other_devices.clone()),
             };
         }
-        let by_id = self.roots.dev.join(LASTING_LINKS[0]).join(name);
+        let by_id = self.root.join("dev").join(LASTING_LINKS[0]).join(name);
         let is_id = !name.contains('/') && self.leads_here(&by_id);
         let path = if is_id { by_id } else { PathBuf::from(name) };
         match name == self.facts.path || self.leads_here(&path) {
@@ -203,19 +203,16 @@ impl<'a> DeviceNames<'a> {
     }
 
     fn leads_here(&self, path: &Path) -> bool {
-        match resolve(path, self.roots) {
+        match resolve(path, self.root) {
             Ok(Resolved::Block { number, .. }) => Some(number) == self.facts.number,
-            Ok(found @ Resolved::File { .. }) => {
-                let identity = found.file_identity();
-                identity.is_some() && identity == self.facts.file_identity
-            }
+            Ok(Resolved::File { metadata }) => self.facts.file_identity == Some(file_identity(&metadata)),
             Err(_) => false,
         }
     }
 
     /// True if a path to the device still leads to it after a reboot.
     fn is_lasting(&self, path: &Path) -> bool {
-        let is_in = |dir: &str| path.parent() == Some(&self.roots.dev.join(dir));
+        let is_in = |dir: &str| path.parent() == Some(&self.root.join("dev").join(dir));
         let kernel_name = self.facts.kernel_name.as_deref().unwrap_or_default();
         LASTING_LINKS.into_iter().any(is_in)
             || (kernel_name.starts_with("dm-") && is_in("mapper"))
@@ -230,10 +227,10 @@ fn typed(name: &str) -> String {
 }
 
 /// Lasting names of the device of `facts`, beginning with the serial number, which is on the drive's label.
-fn lasting_names(facts: &DeviceFacts, roots: &Roots) -> Vec<LastingName> {
-    let disk = facts.disk_number().and_then(|number| SysDir::of_block(&roots.sys, number)).and_then(Disk::at);
+fn lasting_names(facts: &DeviceFacts, root: &Path) -> Vec<LastingName> {
+    let disk = facts.disk_number().and_then(|number| SysDir::of_block(root, number)).and_then(Disk::at);
     let part = facts.partition.as_ref().map(|part| format!("-part{}", part.index)).unwrap_or_default();
-    let all_disks = disks(roots);
+    let all_disks = disks(root);
     let lasting_name = |description, text: &Option<String>, attribute: fn(&Disk) -> &Option<String>| {
         let text = typed(text.as_deref()?);
         let target_disk = disk.as_ref()?;
@@ -244,7 +241,7 @@ fn lasting_names(facts: &DeviceFacts, roots: &Roots) -> Vec<LastingName> {
         Some(LastingName { text: format!("{text}{part}"), description, other_devices: other_nodes })
     };
     let mapped = facts.dm_uuid.as_ref().and(disk.as_ref()).and_then(|disk| disk.dir.child("dm").text("name"));
-    let mapped = mapped.map(|name| roots.dev.join("mapper").join(name)).filter(|path| path.exists());
+    let mapped = mapped.map(|name| root.join("dev/mapper").join(name)).filter(|path| path.exists());
     let mapped = mapped.map(|path| LastingName {
         text: path.display().to_string(),
         description: "its device-mapper name",
@@ -275,7 +272,7 @@ mod tests {
             "/dev/x (ACME Fast, 960 GB) holds: a GPT partition table with 3 partitions\n\
              This test ERASES it. To continue, type its name, /dev/x: "
         );
-        answers.decide(&question, &Roots::default()).map_err(|reason| reason.to_string())
+        answers.decide(&question, Path::new("/")).map_err(|reason| reason.to_string())
     }
 
     #[test]
@@ -321,13 +318,13 @@ mod tests {
     fn a_partition_is_named_as_the_part_of_its_drive() {
         let tree = FakeTree::of(&[]);
         fake_nvme(&tree);
-        let roots = Roots::below(tree.root());
+        let root = tree.root();
         for (minor, names, others) in [
             (0, ["S123", "eui.0025385b21404321"], ["S123-part2", "S12"]),
             (2, ["S123-part2", "eui.0025385b21404321-part2"], ["S123", "S123-part1"]),
         ] {
-            let facts = discover_block_for_tests(DeviceNumber { major: 259, minor }, &roots);
-            let of = DeviceNames::of(&facts, &roots);
+            let facts = discover_block_for_tests(DeviceNumber { major: 259, minor }, root);
+            let of = DeviceNames::of(&facts, root);
             assert_eq!(of.unique_lasting_name().unwrap().text, names[0]);
             names.iter().for_each(|name| assert_eq!(of.matches(name), NameMatch::Lasting, "{name}"));
             others.iter().for_each(|name| assert_eq!(of.matches(name), NameMatch::Other, "{name}"));
@@ -337,12 +334,12 @@ mod tests {
     #[test]
     fn a_volume_has_its_name_among_the_mapped_devices() {
         let tree = FakeTree::of(&[("dev/mapper/vg-data", "")]);
-        let roots = Roots::below(tree.root());
+        let root = tree.root();
         tree.write_all("sys/devices/dm-3", &[("dev", "252:3"), ("dm/name", "vg-data"), ("dm/uuid", "LVM-x")]);
         tree.block("252:3", "sys/devices/dm-3");
-        let facts = discover_block_for_tests(DeviceNumber { major: 252, minor: 3 }, &roots);
-        let of = DeviceNames::of(&facts, &roots);
-        let name = roots.dev.join("mapper/vg-data").display().to_string();
+        let facts = discover_block_for_tests(DeviceNumber { major: 252, minor: 3 }, root);
+        let of = DeviceNames::of(&facts, root);
+        let name = root.join("dev/mapper/vg-data").display().to_string();
         assert_eq!(of.unique_lasting_name().map(|lasting| &lasting.text), Some(&name));
         assert_eq!((of.matches(&name), of.matches("/dev/dm-3")), (NameMatch::Lasting, NameMatch::Other));
     }

@@ -20,7 +20,7 @@
 use super::in_use::second_run;
 use super::refusal::Reason;
 use super::{Guard, Request};
-use crate::discover::{self, DeviceFacts, DeviceNumber, Roots};
+use crate::discover::{self, DeviceFacts, DeviceNumber};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
@@ -68,14 +68,9 @@ impl OpenMode {
 }
 
 /// Opens the block device at `node` for direct writes, and claims it. The device must match `facts`.
-pub(super) fn open_device(
-    node: &Path,
-    facts: &DeviceFacts,
-    roots: &Roots,
-    open_mode: OpenMode,
-) -> Result<File, Reason> {
+pub(super) fn open_device(node: &Path, facts: &DeviceFacts, root: &Path, open_mode: OpenMode) -> Result<File, Reason> {
     let file = claimed(node, open_mode)?;
-    check_same(facts, &file, roots)?;
+    check_same(facts, &file, root)?;
     if ioctl::is_read_only(file.as_fd()).map_err(|source| Reason::io("check if it is writable", source))? {
         return Err(Reason::ReadOnly { how: "the device says so" });
     }
@@ -83,8 +78,8 @@ pub(super) fn open_device(
 }
 
 /// Refuses a device other than the device of `facts`.
-pub(super) fn check_same(facts: &DeviceFacts, file: &File, roots: &Roots) -> Result<(), Reason> {
-    discover::changes_since(facts, file, roots).map_or(Ok(()), |what| Err(Reason::Changed { what }))
+pub(super) fn check_same(facts: &DeviceFacts, file: &File, root: &Path) -> Result<(), Reason> {
+    discover::changes_since(facts, file, root).map_or(Ok(()), |what| Err(Reason::Changed { what }))
 }
 
 fn claimed(node: &Path, open_mode: OpenMode) -> Result<File, Reason> {

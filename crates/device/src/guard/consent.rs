@@ -9,7 +9,7 @@ use super::examine::{Examined, TargetKind, missing_bytes, recorded_size};
 use super::preparation::{Records, random_key};
 use super::refusal::{Objections, Reason};
 use super::{Guard, Request};
-use crate::discover::{self, DeviceFacts, Resolved};
+use crate::discover::{self, DeviceFacts};
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::Path;
@@ -90,7 +90,7 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
     let Examined { request, mut target, opened, claims, size_bytes, used_bytes, evidence, notes } = examined;
     let mut findings = Objections { notes, ..Objections::default() };
     if let Some(devices) = target.target_kind.subject() {
-        devices.check_users(&guard.roots, request.shared, guard.settle, &mut findings);
+        devices.check_users(&guard.root, request.shared, guard.settle, &mut findings);
     }
     if !findings.reasons.is_empty() {
         return Err(findings.reasons);
@@ -104,13 +104,14 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
     let complete_grant = || {
         match &target.target_kind {
             TargetKind::Device { .. } => {
-                claim::check_same(&target.facts, &file, &guard.roots)?;
+                claim::check_same(&target.facts, &file, &guard.root)?;
                 check_same_size(&file, size_bytes)?;
             }
             TargetKind::File { .. } | TargetKind::NewFile { .. } => {
                 // A run that writes the whole file does not need the warning about unwritten blocks.
                 notes.extend(reserve(&file, size_bytes, &request)?.filter(|_| !request.uses_whole_device));
-                target.facts = facts_now(guard, &request)?;
+                // A created file now has an inode, a grown file another length.
+                target.facts = discover::discover(&request.path, &guard.root)?;
             }
         }
         let recorded_size = recorded_size(&target, size_bytes);
@@ -141,12 +142,6 @@ fn check_same_size(file: &File, expected_bytes: u64) -> Result<(), Reason> {
     } else {
         Err(Reason::Changed { what: format!("it had {expected_bytes} bytes and has {now_bytes} now") })
     }
-}
-
-/// Current facts of the file: a created file now has an inode, a grown file another length.
-fn facts_now(guard: &Guard, request: &Request) -> Result<DeviceFacts, Reason> {
-    let resolved: Resolved = discover::resolve(Path::new(&request.path), &guard.roots)?;
-    Ok(discover::facts_of(&request.path, &resolved, &guard.roots)?)
 }
 
 /// Allocates the first `size_bytes` of a file, unless the file shall be sparse. Returns a note for the user.

@@ -20,16 +20,16 @@ use super::evidence::{self, Evidence, Sampling};
 use super::preparation::{UsedPart, random_key};
 use super::refusal::{Objections, Reason};
 use super::target_devices::{Relation, TargetDevices};
-use super::{Guard, Request};
-use crate::discover::{self, DeviceFacts, DiscoverError, Kind, Resolved, Roots, SysDir};
+use super::{Guard, Request, at_once};
+use crate::discover::{self, DeviceFacts, DiscoverError, Kind, Resolved, SysDir};
 use crate::observe::diskstats::{Counters, Counts};
 use results::units;
+use std::fmt;
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use std::{fmt, thread};
 use sys::{ioctl, open};
 
 /// The target that a name resolved to.
@@ -76,25 +76,19 @@ pub(super) struct Examined {
 /// Resolves the name in `request`.
 pub(super) fn resolve_target(guard: &Guard, request: &Request) -> Result<ResolvedTarget, Reason> {
     let path = Path::new(&request.path);
-    let resolved = match (discover::resolve(path, &guard.roots), request.file_size_bytes) {
+    let resolved = match (discover::resolve(path, &guard.root), request.file_size_bytes) {
         (Err(DiscoverError::NotFound), Some(size_bytes)) if may_hold_files(path) => {
             let facts = discover::unknown_facts(&request.path, Kind::RegularFile);
             return Ok(ResolvedTarget { facts, target_kind: TargetKind::NewFile { size_bytes } });
         }
         (resolved, _) => resolved?,
     };
-    let facts = discover::facts_of(&request.path, &resolved, &guard.roots)?;
+    let facts = discover::facts_of(&request.path, &resolved, &guard.root)?;
+    let devices = TargetDevices::of(&resolved, &guard.root)?;
     let target_kind = match resolved {
-        Resolved::Block { number, node } => {
-            let root = &guard.roots.sys;
-            let dir =
-                SysDir::of_block(root, number).ok_or_else(|| DiscoverError::NoSysfs { number, root: root.clone() })?;
-            let devices = TargetDevices::of_device(number, &dir, &guard.roots);
-            TargetKind::Device { node, devices }
-        }
+        Resolved::Block { node, .. } => TargetKind::Device { node, devices },
         Resolved::File { metadata } => {
             let size_bytes = request.file_size_bytes.ok_or(Reason::FileWithoutSize)?;
-            let devices = TargetDevices::of_file(&metadata);
             TargetKind::File { metadata, size_bytes, devices }
         }
     };
@@ -119,7 +113,7 @@ pub(super) fn examine(guard: &Guard, request: &Request, target: ResolvedTarget) 
     let mut claims = Vec::new();
     let (opened, size_bytes) = match &target.target_kind {
         TargetKind::Device { node, devices } => {
-            let file = claim::open_device(node, &target.facts, &guard.roots, open_mode)?;
+            let file = claim::open_device(node, &target.facts, &guard.root, open_mode)?;
             claim_other_paths(guard, devices, open_mode, &mut claims, &mut findings)?;
             let size_bytes = device_size(&file, request)?;
             check_idle(guard, request, devices, &mut findings)?;
@@ -173,13 +167,13 @@ fn check_from_outside(
     let prepared = if request.uses_whole_device { None } else { UsedPart::of(&target.facts, &guard.records) };
     if !request.zoned
         && matches!(target.target_kind, TargetKind::Device { .. })
-        && discover::is_zoned(&target.facts, &guard.roots)
+        && discover::is_zoned(&target.facts, &guard.root)
     {
         findings.refuse(Reason::Zoned);
     }
     check_fit(request, target, prepared.as_ref(), &mut findings);
     if let Some(devices) = target.target_kind.subject() {
-        devices.check_users(&guard.roots, request.shared, guard.settle, &mut findings);
+        devices.check_users(&guard.root, request.shared, guard.settle, &mut findings);
     }
     if findings.reasons.is_empty() { Ok((prepared, findings)) } else { Err(findings.reasons) }
 }
@@ -241,7 +235,7 @@ fn claim_other_paths(
     findings: &mut Objections,
 ) -> Result<(), Reason> {
     for access_node in devices.access_nodes().filter(|node| node.relation == Relation::OtherPath) {
-        let node_path = access_node.path(&guard.roots);
+        let node_path = access_node.path(&guard.root);
         match claim::other_path(&node_path, access_node.number, open_mode)? {
             Some(file) if !open_mode.shared => claims.push(file),
             Some(_) => {}
@@ -270,7 +264,7 @@ fn check_idle(
             Ok(())
         }
         // The I/O may be that of another shared run, even of a run that has just started.
-        Err(reason) => match devices.check_processes(&guard.roots, request.shared, guard.settle, findings) {
+        Err(reason) => match devices.check_processes(&guard.root, request.shared, guard.settle, findings) {
             0 => Err(findings.reasons.pop().unwrap_or(reason)),
             _ => Ok(()),
         },
@@ -349,11 +343,7 @@ impl Guard {
     /// The decision of [`Guard::consent`] on each of `paths` separately, in their order. Takes about a second for any
     /// number of paths.
     pub fn examine_devices<S: AsRef<str> + Sync>(&self, paths: &[S]) -> Vec<GuardReport> {
-        thread::scope(|scope| {
-            let threads: Vec<_> = paths.iter().map(|path| scope.spawn(|| self.outlook_of(path.as_ref()))).collect();
-            let results = threads.into_iter().map(|thread| thread.join());
-            results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-        })
+        at_once(paths.iter(), |path| self.outlook_of(path.as_ref()))
     }
 
     fn outlook_of(&self, path: &str) -> GuardReport {
@@ -370,24 +360,18 @@ impl Guard {
             Ok((evidence, notes)) => (EraseSafety::Asks(evidence), notes),
             Err(reasons) => (EraseSafety::No(reasons), Vec::new()),
         };
-        let erase_name = DeviceNames::of(&target.facts, &self.roots).lasting_erase_name(path).to_owned();
+        let erase_name = DeviceNames::of(&target.facts, &self.root).lasting_erase_name(path).to_owned();
         GuardReport { path: path.to_owned(), facts: Some(target.facts), erase_name, safety, notes }
     }
 }
 
 /// Current users of a device: mounts, swap, kernel devices, processes. Shared runs do not count. Opens nothing and does
 /// not wait.
-pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Objections {
+pub(crate) fn users_of(resolved: &Resolved, root: &Path) -> Objections {
     let mut findings = Objections::default();
-    let devices = match resolved {
-        Resolved::Block { number, .. } => {
-            SysDir::of_block(&roots.sys, *number).map(|dir| TargetDevices::of_device(*number, &dir, roots))
-        }
-        Resolved::File { metadata } => Some(TargetDevices::of_file(metadata)),
-    };
-    match devices {
-        Some(devices) => devices.check_users(roots, true, Duration::ZERO, &mut findings),
-        None => findings.note("it is no longer in sysfs".to_owned()),
+    match TargetDevices::of(resolved, root) {
+        Ok(devices) => devices.check_users(root, true, Duration::ZERO, &mut findings),
+        Err(_) => findings.note("it is no longer in sysfs".to_owned()),
     }
     findings
 }

@@ -17,7 +17,7 @@
 use super::claim::mark_in_fdinfo;
 use super::refusal::{Objections, Reason};
 use super::target_devices::{TargetDevices, TargetPart};
-use crate::discover::{Backing, DeviceNumber, LoopDevice, Roots, SysDir, controller_names, loops, unescape};
+use crate::discover::{Backing, DeviceNumber, LoopDevice, SysDir, controller_names, loops, unescape};
 use std::collections::BTreeMap;
 use std::fs::{self, Metadata};
 use std::io;
@@ -35,9 +35,9 @@ struct KernelUsers {
 
 impl KernelUsers {
     /// Reads the current users. Each unreadable table adds a note.
-    fn now(roots: &Roots, findings: &mut Objections) -> Self {
+    fn now(root: &Path, findings: &mut Objections) -> Self {
         let mut lines = |list_name: &str, path: &str| {
-            let path = roots.proc.join(path);
+            let path = root.join("proc").join(path);
             let text = fs::read_to_string(&path);
             text.unwrap_or_else(|error| {
                 findings.note(format!("{list_name} in {} could not be read ({error})", path.display()));
@@ -53,7 +53,7 @@ impl KernelUsers {
                 .flat_map(|(text, by)| text.lines().filter_map(Mount::parse).map(|mount| (mount, *by)))
                 .collect(),
             swaps: swaps.lines().skip(1).filter_map(|line| line.split_whitespace().next()).map(unescape).collect(),
-            loops: loops(roots),
+            loops: loops(root),
         }
     }
 
@@ -91,29 +91,29 @@ impl KernelUsers {
 
 impl TargetDevices {
     /// Finds all users: kernel users, then processes ([`Self::check_processes`]).
-    pub(super) fn check_users(&self, roots: &Roots, shared: bool, settle: Duration, findings: &mut Objections) {
-        self.check_kernel_users(roots, findings);
-        self.check_processes(roots, shared, settle, findings);
+    pub(super) fn check_users(&self, root: &Path, shared: bool, settle: Duration, findings: &mut Objections) {
+        self.check_kernel_users(root, findings);
+        self.check_processes(root, shared, settle, findings);
     }
 
     /// Finds mounts, swap, devices built on the target, and exports.
-    fn check_kernel_users(&self, roots: &Roots, findings: &mut Objections) {
-        let users = KernelUsers::now(roots, findings);
-        self.check_mounts(&users, roots, findings);
-        self.check_swap(&users, roots, findings);
+    fn check_kernel_users(&self, root: &Path, findings: &mut Objections) {
+        let users = KernelUsers::now(root, findings);
+        self.check_mounts(&users, root, findings);
+        self.check_swap(&users, root, findings);
         self.check_holders(&users, findings);
-        self.check_loops(&users, roots, findings);
-        check_exports(self, roots, findings);
+        self.check_loops(&users, root, findings);
+        check_exports(self, root, findings);
     }
 
-    fn check_mounts(&self, users: &KernelUsers, roots: &Roots, findings: &mut Objections) {
+    fn check_mounts(&self, users: &KernelUsers, root: &Path, findings: &mut Objections) {
         for (mount, seen_by) in &users.mounts {
             let by_number = self.node(mount.number).map(|node| node.description.clone());
             // Mounts of btrfs and others have a device number of their own. Then the source of the mount names the
             // block device. If the source is a file, the mount uses a loop device, which has its own check.
             let by_source = || {
                 let is_device = !fs::metadata(&mount.source).is_ok_and(|source| source.is_file());
-                is_device.then(|| self.find_path(&mount.source, roots)).flatten()
+                is_device.then(|| self.find_path(&mount.source, root)).flatten()
             };
             if let Some(description) = by_number.or_else(by_source) {
                 findings.mounted(description, mount.mount_point.clone(), seen_by);
@@ -121,9 +121,9 @@ impl TargetDevices {
         }
     }
 
-    fn check_swap(&self, users: &KernelUsers, roots: &Roots, findings: &mut Objections) {
+    fn check_swap(&self, users: &KernelUsers, root: &Path, findings: &mut Objections) {
         for path in &users.swaps {
-            if let Some(description) = self.find_path(path, roots) {
+            if let Some(description) = self.find_path(path, root) {
                 findings.refuse(Reason::Swap { which: description, path: path.clone() });
             }
         }
@@ -146,7 +146,7 @@ impl TargetDevices {
     }
 
     /// Loop devices keep their file open inside the kernel, so no process shows the open file.
-    fn check_loops(&self, users: &KernelUsers, roots: &Roots, findings: &mut Objections) {
+    fn check_loops(&self, users: &KernelUsers, root: &Path, findings: &mut Objections) {
         for loop_device in &users.loops {
             let in_file_system = || match loop_device.backing {
                 Backing::File { device, .. } => Some((
@@ -155,7 +155,7 @@ impl TargetDevices {
                 )),
                 Backing::Device(_) | Backing::Unknown => None,
             };
-            let by_backing = self.find_behind(loop_device, roots).map(|which| (which, None));
+            let by_backing = self.find_behind(loop_device, root).map(|which| (which, None));
             let Some((description, kind)) = by_backing.or_else(in_file_system) else { continue };
             let holders =
                 users.describe(&format!("the loop device {}", loop_device.dir.name()), kind, &loop_device.dir);
@@ -170,14 +170,14 @@ impl TargetDevices {
     /// the disk; a run may just be ending; a child process has copies of its parent's descriptors until its exec.
     pub(super) fn check_processes(
         &self,
-        roots: &Roots,
+        root: &Path,
         shared: bool,
         settle: Duration,
         findings: &mut Objections,
     ) -> usize {
         let deadline = Instant::now() + settle;
         loop {
-            let (openers, unseen) = match scan(&roots.proc, &|metadata| self.find(metadata)) {
+            let (openers, unseen) = match scan(&root.join("proc"), &|metadata| self.find(metadata)) {
                 Ok(found) => found,
                 Err(source) => {
                     findings.refuse(Reason::io("list the processes", source));
@@ -264,17 +264,17 @@ struct Export {
 }
 
 /// Finds exported parts of `devices`.
-pub(super) fn check_exports(devices: &TargetDevices, roots: &Roots, findings: &mut Objections) {
-    let config = SysDir::new(roots.sys.join("kernel/config"));
+pub(super) fn check_exports(devices: &TargetDevices, root: &Path, findings: &mut Objections) {
+    let config = SysDir::new(root.join("sys/kernel/config"));
     for (module, config_dir) in [("nvmet", config.child("nvmet")), ("target_core_mod", config.child("target"))] {
-        if roots.sys.join("module").join(module).is_dir() && !config_dir.path().is_dir() {
+        if root.join("sys/module").join(module).is_dir() && !config_dir.path().is_dir() {
             let dir_path = config_dir.path().display();
             findings
                 .note(format!("exports of {module} could not be examined: {dir_path} does not exist (mount configfs)"));
         }
     }
     for export in namespaces(&config).into_iter().chain(backstores(&config)) {
-        if let Some(description) = export.find(devices, roots) {
+        if let Some(description) = export.find(devices, root) {
             findings.refuse(Reason::Exported { which: description, what: export.export_name, end: export.stop_hint });
         }
     }
@@ -282,14 +282,14 @@ pub(super) fn check_exports(devices: &TargetDevices, roots: &Roots, findings: &m
 
 impl Export {
     /// Description of the exported part of `devices`.
-    fn find(&self, devices: &TargetDevices, roots: &Roots) -> Option<String> {
+    fn find(&self, devices: &TargetDevices, root: &Path) -> Option<String> {
         let by_number = self.number.and_then(|number| devices.node(number));
         let by_controller = || {
             let name = Path::new(self.controller.as_ref()?).file_name()?.to_str()?;
-            let is_below = |path: &Path| controller_names(path).iter().any(|controller| controller == name);
-            devices.nodes.iter().find(|node| is_below(node.dir.path()))
+            let is_below = |dir: &SysDir| controller_names(dir).iter().any(|controller| controller == name);
+            devices.nodes.iter().find(|node| is_below(&node.dir))
         };
-        let by_path = || self.paths.iter().find_map(|path| devices.find_path(path, roots));
+        let by_path = || self.paths.iter().find_map(|path| devices.find_path(path, root));
         by_number.or_else(by_controller).map(|node| node.description.clone()).or_else(by_path)
     }
 }

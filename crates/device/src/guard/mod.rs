@@ -24,7 +24,7 @@ mod preparation;
 mod refusal;
 mod target_devices;
 
-use crate::discover::{self, Roots};
+use crate::discover;
 pub use ask::{Asker, EraseAnswers, Question, ask_on_terminal, erase_names};
 use ask::{DeviceNames, NameMatch};
 pub(crate) use claim::{Opened, STAT_BLOCK_BYTES, check_size, finish, open_direct};
@@ -38,7 +38,7 @@ pub use in_use::Opener;
 pub(crate) use preparation::UsedPart;
 pub use preparation::{DeviceRecord, PREPARATION, Prepared, RandomOrder, Records, StateError, VerifiedSample, unix_s};
 pub use refusal::{GuardRefusals, Reason, Refusal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 use target_devices::Overlap;
@@ -101,7 +101,8 @@ impl Request {
 /// The guard for the devices of this machine.
 #[derive(Debug, Clone)]
 pub struct Guard {
-    roots: Roots,
+    /// `/` except in tests.
+    root: PathBuf,
     /// The only devices that may be written to, by their names; `None`: any.
     only_devices: Option<Vec<String>>,
     records: Records,
@@ -114,7 +115,7 @@ impl Guard {
     /// A guard with its records in `state_dir`, or in the state directory of the environment ([`Records::open`]).
     pub fn new(state_dir: Option<PathBuf>) -> Self {
         Self {
-            roots: Roots::default(),
+            root: PathBuf::from("/"),
             only_devices: std::env::var(ONLY_VARIABLE).ok().map(|names| erase_names(&[], Some(&names))),
             records: Records::open(state_dir),
             watch_time: WATCH,
@@ -149,7 +150,7 @@ impl Guard {
     ) -> Result<Vec<String>, GuardRefusals> {
         let examined = self.examine_and_ask(requests, answers)?;
         let name = |of: &Examined| {
-            DeviceNames::of(&of.target.facts, &self.roots).lasting_erase_name(&of.request.path).to_owned()
+            DeviceNames::of(&of.target.facts, &self.root).lasting_erase_name(&of.request.path).to_owned()
         };
         Ok(examined.iter().filter(|of| !of.evidence.is_empty()).map(name).collect())
     }
@@ -163,21 +164,17 @@ impl Guard {
             all(requests.iter().map(|request| examine::resolve_target(self, request).map_err(Vec::from)), requests)?;
         all(targets.iter().zip(requests).map(|(found, request)| self.allowed(found, request)), requests)?;
         check_named_twice(requests, &targets)?;
-        let examined = thread::scope(|scope| {
-            let pairs = requests.iter().zip(targets);
-            let threads: Vec<_> =
-                pairs.map(|(request, found)| scope.spawn(|| examine::examine(self, request, found))).collect();
-            let results = threads.into_iter().map(|thread| thread.join());
-            all(results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))), requests)
-        })?;
-        ask(&examined, answers, &self.roots)?;
+        let pairs = requests.iter().zip(targets);
+        let results = at_once(pairs, |(request, found)| examine::examine(self, request, found));
+        let examined = all(results.into_iter(), requests)?;
+        ask(&examined, answers, &self.root)?;
         Ok(examined)
     }
 
     /// Refuses devices that the environment does not allow ([`ONLY_VARIABLE`]).
     fn allowed(&self, target: &ResolvedTarget, request: &Request) -> Result<(), Vec<Reason>> {
         let Some(only_devices) = &self.only_devices else { return Ok(()) };
-        let names = DeviceNames::of(&target.facts, &self.roots);
+        let names = DeviceNames::of(&target.facts, &self.root);
         if only_devices.iter().any(|name| matches!(names.matches(name), NameMatch::Lasting | NameMatch::Path)) {
             return Ok(());
         }
@@ -189,8 +186,8 @@ impl Guard {
 
     /// True if `name`, given as consent to an erasure, means the device or file at `path`.
     pub fn is_name_of(&self, name: &str, path: &str) -> bool {
-        let facts = discover::discover(path, &self.roots);
-        name == path || facts.is_ok_and(|facts| DeviceNames::of(&facts, &self.roots).matches(name) != NameMatch::Other)
+        let facts = discover::discover(path, &self.root);
+        name == path || facts.is_ok_and(|facts| DeviceNames::of(&facts, &self.root).matches(name) != NameMatch::Other)
     }
 
     fn grant(&self, examined: Vec<Examined>, requests: &[Request]) -> Result<Vec<WriteConsent>, GuardRefusals> {
@@ -209,6 +206,16 @@ impl Guard {
         consents.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
         Ok(consents)
     }
+}
+
+/// Calls `examine` for all items at the same time, each on its own thread. The results are in the order of the items.
+fn at_once<T: Send, R: Send>(items: impl Iterator<Item = T>, examine: impl Fn(T) -> R + Sync) -> Vec<R> {
+    thread::scope(|scope| {
+        let examine = &examine;
+        let threads: Vec<_> = items.map(|item| scope.spawn(move || examine(item))).collect();
+        let results = threads.into_iter().map(|thread| thread.join());
+        results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    })
 }
 
 /// All values, or all refusals.
@@ -250,7 +257,7 @@ fn check_named_twice(requests: &[Request], targets: &[ResolvedTarget]) -> Result
 
 /// Asks about every device with data. Without anybody to ask, collects all refusals. A person who answers "no" is asked
 /// nothing more.
-fn ask(examined: &[Examined], answers: &mut EraseAnswers<'_>, roots: &Roots) -> Result<(), GuardRefusals> {
+fn ask(examined: &[Examined], answers: &mut EraseAnswers<'_>, root: &Path) -> Result<(), GuardRefusals> {
     let mut refusals = Vec::new();
     let is_asked = |examined: &&Examined| {
         let keeps_store = examined.request.keeps_store && Evidence::is_store_alone(&examined.evidence);
@@ -258,7 +265,7 @@ fn ask(examined: &[Examined], answers: &mut EraseAnswers<'_>, roots: &Roots) -> 
     };
     for Examined { request, target, evidence, .. } in examined.iter().filter(is_asked) {
         let question = Question { name: &request.path, facts: &target.facts, evidence };
-        if let Err(reason) = answers.decide(&question, roots) {
+        if let Err(reason) = answers.decide(&question, root) {
             refusals.push(Refusal { device: request.path.clone(), reasons: vec![reason] });
             if answers.can_ask() {
                 break;

@@ -10,11 +10,14 @@
 //! The search ends at a file: its file system and the disks below may be in use. [`super::in_use`] searches these
 //! devices for users.
 
-use crate::discover::{Backing, DeviceNumber, Disk, LoopDevice, Roots, SysDir, disks, generic_of_block, loops};
+use crate::discover::{
+    Backing, DeviceNumber, DiscoverError, Disk, LoopDevice, Resolved, SysDir, disks, generic_of_block, known_block,
+    loops,
+};
 use std::fs::{self, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Relation of a device to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,18 +88,27 @@ pub(super) struct TargetDevices {
 
 /// All disks and loop devices of the machine.
 struct Machine<'a> {
-    roots: &'a Roots,
+    root: &'a Path,
     disks: Vec<Disk>,
     loops: Vec<LoopDevice>,
 }
 
 impl TargetDevices {
-    /// The devices that share bytes with the block device `number`, whose sysfs directory is `dir`.
-    pub(super) fn of_device(number: DeviceNumber, dir: &SysDir, roots: &Roots) -> Self {
-        let machine = Machine { roots, disks: disks(roots), loops: loops(roots) };
+    /// The devices that share bytes with the device, or the file, that a name resolved to.
+    pub(super) fn of(resolved: &Resolved, root: &Path) -> Result<Self, DiscoverError> {
+        match resolved {
+            Resolved::Block { number, .. } => Self::of_device(*number, root),
+            Resolved::File { metadata } => Ok(Self::of_file(metadata)),
+        }
+    }
+
+    /// The devices that share bytes with the block device `number`. Errors: sysfs lacks the device.
+    pub(super) fn of_device(number: DeviceNumber, root: &Path) -> Result<Self, DiscoverError> {
+        let dir = known_block(number, root)?;
+        let machine = Machine { root, disks: disks(root), loops: loops(root) };
         let mut devices = Self::default();
-        devices.add(&machine, number, dir, None, true);
-        devices
+        devices.add(&machine, number, &dir, None, true);
+        Ok(devices)
     }
 
     /// The file that `metadata` describes.
@@ -139,19 +151,15 @@ impl TargetDevices {
         }
         for partition in dir.partitions() {
             let name = format!("partition {}", partition.node());
-            self.push(
-                partition.dev(),
-                &partition,
-                describe(format!("its {name}"), format!("the {name}")),
-                part_relation,
-            );
+            let description = describe(format!("its {name}"), format!("the {name}"));
+            self.push(partition.dev(), &partition, description, part_relation);
         }
         self.add_generic(machine, &disk, if is_target { "its" } else { "the" });
-        self.add_other_paths(machine, &disk, is_partition.then_some(&bytes), itself_relation, part_relation);
+        self.add_other_paths(machine, &disk, is_partition.then_some(&bytes), is_target);
         let possessive = if is_target { "its backing file" } else { "the file beneath it," };
         self.add_backing(machine, &disk, bytes, is_exact, possessive);
         for number in disk.below("slaves").filter_map(|slave| slave.dev()) {
-            if let Some(dir) = SysDir::of_block(&machine.roots.sys, number) {
+            if let Some(dir) = SysDir::of_block(machine.root, number) {
                 self.add(machine, number, &dir, Some(&disk), false);
             }
         }
@@ -163,44 +171,29 @@ impl TargetDevices {
     }
 
     fn add_generic(&mut self, machine: &Machine<'_>, disk: &SysDir, possessive: &str) {
-        let generic = generic_of_block(&disk.name(), machine.roots);
+        let generic = generic_of_block(&disk.name(), machine.root);
         self.generics.extend(generic.map(|number| (number, format!("{possessive} NVMe character device"))));
     }
 
     /// Adds the other paths to the drive of `disk`. For a partition with the range `bytes`, adds the whole disk of each
     /// path, and its partitions that overlap the range.
-    fn add_other_paths(
-        &mut self,
-        machine: &Machine<'_>,
-        disk: &SysDir,
-        bytes: Option<&Range<u64>>,
-        itself_relation: Relation,
-        part_relation: Relation,
-    ) {
+    fn add_other_paths(&mut self, machine: &Machine<'_>, disk: &SysDir, bytes: Option<&Range<u64>>, is_target: bool) {
         let Some(this_disk) = Disk::at(disk.clone()) else { return };
-        let same_relation = if itself_relation == Relation::Itself { Relation::OtherPath } else { Relation::Beneath };
+        let (same_relation, part_relation) =
+            if is_target { (Relation::OtherPath, Relation::Part) } else { (Relation::Beneath, Relation::Beneath) };
         let other_disks =
             machine.disks.iter().filter(|other| other.number != this_disk.number && other.is_same_drive(&this_disk));
         for other_disk in other_disks {
             let name = other_disk.dir.node();
             let description = format!("{name}, another path to the same drive,");
-            self.push(
-                Some(other_disk.number),
-                &other_disk.dir,
-                description,
-                if bytes.is_none() { same_relation } else { part_relation },
-            );
+            let relation = if bytes.is_none() { same_relation } else { part_relation };
+            self.push(Some(other_disk.number), &other_disk.dir, description, relation);
             for partition in other_disk.dir.partitions() {
                 let other_bytes = bytes_of(&partition, true);
                 if bytes.is_none_or(|bytes| meet(bytes, &other_bytes)) {
                     let description = format!("{} on another path to the same drive", partition.node());
-                    let is_same = bytes == Some(&other_bytes);
-                    self.push(
-                        partition.dev(),
-                        &partition,
-                        description,
-                        if is_same { same_relation } else { part_relation },
-                    );
+                    let relation = if bytes == Some(&other_bytes) { same_relation } else { part_relation };
+                    self.push(partition.dev(), &partition, description, relation);
                 }
             }
             self.add_generic(machine, &other_disk.dir, &format!("{name}'s"));
@@ -226,7 +219,7 @@ impl TargetDevices {
                 self.files.push(FilePart { device, inode, bytes: start..end, description, is_exact });
             }
             Backing::Device(number) => {
-                if let Some(dir) = SysDir::of_block(&machine.roots.sys, number) {
+                if let Some(dir) = SysDir::of_block(machine.root, number) {
                     self.add(machine, number, &dir, Some(disk), false);
                 }
             }
@@ -259,7 +252,7 @@ impl TargetDevices {
 
     /// Description of the part of the target that `path` leads to, if any. A device without a node is matched by its
     /// kernel name.
-    pub(super) fn find_path(&self, path: &str, roots: &Roots) -> Option<String> {
+    pub(super) fn find_path(&self, path: &str, root: &Path) -> Option<String> {
         if !path.starts_with('/') {
             return None;
         }
@@ -267,21 +260,21 @@ impl TargetDevices {
             Ok(metadata) => self.find(&metadata).map(|found| found.description),
             Err(_) => {
                 let name = path.strip_prefix("/dev/")?.replace('/', "!");
-                let number = SysDir::of_name(&name, roots).dev()?;
+                let number = SysDir::of_name(&name, root).dev()?;
                 self.node(number).map(|node| node.description.clone())
             }
         }
     }
 
     /// Description of the part of the target behind `loop_device`, if any. `None` for the target's own loop devices.
-    pub(super) fn find_behind(&self, loop_device: &LoopDevice, roots: &Roots) -> Option<String> {
+    pub(super) fn find_behind(&self, loop_device: &LoopDevice, root: &Path) -> Option<String> {
         if self.own_loops.contains(&loop_device.number) {
             return None;
         }
         match loop_device.backing {
             Backing::File { device, inode } => self.file(device, inode, &loop_device.bytes).map(str::to_owned),
             Backing::Device(number) => self.node(number).map(|node| node.description.clone()),
-            Backing::Unknown => self.find_path(&loop_device.path, roots),
+            Backing::Unknown => self.find_path(&loop_device.path, root),
         }
     }
 
@@ -319,8 +312,8 @@ impl TargetDevices {
 
 impl Node {
     /// Path of the device node below /dev.
-    pub(super) fn path(&self, roots: &Roots) -> PathBuf {
-        roots.dev.join(self.dir.node_name())
+    pub(super) fn path(&self, root: &Path) -> PathBuf {
+        root.join("dev").join(self.dir.node_name())
     }
 
     /// Directories of the devices built on this device. Left out: devices that lead to the target, and devices to which

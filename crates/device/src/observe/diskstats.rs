@@ -4,8 +4,8 @@
 //! follow the kernel's `Documentation/admin-guide/iostats.rst`. The rates are computed as in sysstat, so they can be
 //! compared with those of iostat.
 
-use crate::discover::DeviceNumber;
-use crate::discover::SysDir;
+use super::per_sec;
+use crate::discover::{DeviceNumber, SysDir};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -136,6 +136,32 @@ impl Counters {
     }
 }
 
+/// The values of `iostat -x` for one direction and an interval, from the difference of two samples. A rate over a zero
+/// interval is `None`, and so is a mean without operations (iostat prints 0).
+///
+/// Source: sysstat, `iostat.c` and `compute_ext_disk_stats` in `rd_stats.c`.
+impl Counts {
+    /// `r/s`, `w/s`, `f/s`: operations per second.
+    pub fn per_sec(self, interval: Duration) -> Option<f64> {
+        per_sec(self.completed, interval)
+    }
+
+    /// `rkB/s`, `wkB/s`: units of 1,024 bytes per second.
+    pub fn kib_per_sec(self, interval: Duration) -> Option<f64> {
+        per_sec(self.sectors, interval).map(|sectors| sectors * KIB_PER_SECTOR)
+    }
+
+    /// `r_await`, `w_await`, `f_await`: mean milliseconds of an operation, in queue and device.
+    pub fn await_ms(self) -> Option<f64> {
+        (self.completed > 0).then(|| self.time_ms as f64 / self.completed as f64)
+    }
+
+    /// `rareq-sz`, `wareq-sz`: mean size of an operation, in units of 1,024 bytes.
+    pub fn request_kib(self) -> Option<f64> {
+        (self.completed > 0).then(|| self.sectors as f64 / self.completed as f64 * KIB_PER_SECTOR)
+    }
+}
+
 impl Counts {
     fn since(self, earlier: Self) -> Option<Self> {
         Some(Self {
@@ -160,66 +186,6 @@ fn counter_increase(now: u64, before: u64) -> Option<u64> {
     }
     let wrapped = before < WRAP_32 && before - now > WRAP_32 / 2;
     wrapped.then(|| now + WRAP_32 - before)
-}
-
-/// The values that `iostat -x` prints for one device and interval. Each field names its column.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rates {
-    /// `r/s`
-    pub reads_per_sec: f64,
-    /// `w/s`
-    pub writes_per_sec: f64,
-    pub flushes_per_sec: Option<f64>,
-    /// `rkB/s`, in units of 1,024 bytes
-    pub read_kib_per_sec: f64,
-    /// `wkB/s`, in units of 1,024 bytes
-    pub write_kib_per_sec: f64,
-    /// `r_await`: mean milliseconds of a read, in queue and device; `None` without reads (iostat prints 0)
-    pub read_await_ms: Option<f64>,
-    /// `w_await`: mean milliseconds of a write, in queue and device; `None` without writes (iostat prints 0)
-    pub write_await_ms: Option<f64>,
-    /// `f_await`: mean milliseconds of a flush; `None` without flushes (iostat prints 0)
-    pub flush_await_ms: Option<f64>,
-    /// `rareq-sz`: mean size of a read, in units of 1,024 bytes; `None` without reads (iostat prints 0)
-    pub read_request_kib: Option<f64>,
-    /// `wareq-sz`: mean size of a write, in units of 1,024 bytes; `None` without writes (iostat prints 0)
-    pub write_request_kib: Option<f64>,
-    /// `aqu-sz`: mean number of requests in flight
-    pub average_queue: f64,
-    /// `%util`: share of the time with requests in flight. For a device that serves several requests in parallel, this
-    /// does not show the spare capacity.
-    pub util_pct: f64,
-}
-
-impl Rates {
-    /// The rates of `delta` (see [`Counters::since`]) over `interval`; `None` for a zero interval.
-    ///
-    /// Source: sysstat, `iostat.c` and `compute_ext_disk_stats` in `rd_stats.c`.
-    pub fn over(delta: &Counters, interval: Duration) -> Option<Self> {
-        let seconds = interval.as_secs_f64();
-        if seconds <= 0.0 {
-            return None;
-        }
-        let per_sec = |count: u64| count as f64 / seconds;
-        let kib_per_sec = |sectors: u64| per_sec(sectors) * KIB_PER_SECTOR;
-        let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
-        let mean_kib = |sectors: u64, count: u64| mean(sectors, count).map(|mean| mean * KIB_PER_SECTOR);
-        let flush = delta.flush.unwrap_or_default();
-        Some(Self {
-            reads_per_sec: per_sec(delta.read.completed),
-            writes_per_sec: per_sec(delta.write.completed),
-            flushes_per_sec: delta.flush.map(|flush| per_sec(flush.completed)),
-            read_kib_per_sec: kib_per_sec(delta.read.sectors),
-            write_kib_per_sec: kib_per_sec(delta.write.sectors),
-            read_await_ms: mean(delta.read.time_ms, delta.read.completed),
-            write_await_ms: mean(delta.write.time_ms, delta.write.completed),
-            flush_await_ms: mean(flush.time_ms, flush.completed),
-            read_request_kib: mean_kib(delta.read.sectors, delta.read.completed),
-            write_request_kib: mean_kib(delta.write.sectors, delta.write.completed),
-            average_queue: per_sec(delta.queue_ms) / 1000.0,
-            util_pct: per_sec(delta.busy_ms) / 10.0,
-        })
-    }
 }
 
 #[cfg(test)]
@@ -275,34 +241,13 @@ mod tests {
     }
 
     #[test]
-    fn the_rates_are_those_of_iostat() {
-        // In 2 s: 400 reads of 8 sectors taking 600 ms, 100 writes of 256 sectors taking 1,000 ms.
-        let before = counters("8 0 sda 1000 5 9000 100 50 7 800 40 3 700 900 0 0 0 0 10 5");
-        let after = counters("8 0 sda 1400 5 12200 700 150 7 26400 1040 1 1700 2500 20 0 80 20 16 8");
-        let rates = Rates::over(&after.since(&before).unwrap(), Duration::from_secs(2)).unwrap();
-        let expected = Rates {
-            reads_per_sec: 200.0,
-            writes_per_sec: 50.0,
-            flushes_per_sec: Some(3.0),
-            read_kib_per_sec: 800.0,
-            write_kib_per_sec: 6_400.0,
-            read_await_ms: Some(1.5),
-            write_await_ms: Some(10.0),
-            flush_await_ms: Some(0.5),
-            read_request_kib: Some(4.0),
-            write_request_kib: Some(128.0),
-            average_queue: 0.8,
-            util_pct: 50.0,
-        };
-        assert_eq!(rates, expected);
-    }
-
-    #[test]
-    fn no_operations_have_no_mean_time() {
-        let idle = Rates::over(&Counters::default(), Duration::from_secs(1)).unwrap();
-        assert_eq!((idle.read_await_ms, idle.write_await_ms), (None, None));
-        assert_eq!((idle.flush_await_ms, idle.read_request_kib, idle.write_request_kib), (None, None, None));
-        assert_eq!(Rates::over(&Counters::default(), Duration::ZERO), None);
+    fn no_operations_have_no_mean_and_no_time_has_no_rate() {
+        let (idle, busy) = (Counts::default(), Counts { completed: 1, sectors: 8, ..Counts::default() });
+        assert_eq!(
+            (idle.per_sec(Duration::from_secs(1)), idle.await_ms(), idle.request_kib()),
+            (Some(0.0), None, None)
+        );
+        assert_eq!((busy.per_sec(Duration::ZERO), busy.kib_per_sec(Duration::ZERO)), (None, None));
     }
 
     #[test]

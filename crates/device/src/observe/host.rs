@@ -5,14 +5,15 @@
 //!
 //! This module also samples the load of the host: CPUs, context switches, interrupts, pressure, memory, load average.
 
-use super::{ProcFile, TelemetryError, open, per_sec, share_pct};
-use crate::discover::{Roots, SysDir};
+use super::{ProcFile, TelemetryError, per_sec, share_pct};
+use crate::discover::SysDir;
 use results::telemetry::Column;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 use std::{fmt, fs};
+use sys::buffer::meminfo_bytes;
 
 /// Facts about a host, for the manifest of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -68,7 +69,7 @@ impl HostFacts {
             logical_cpus: count("sys/devices/system/cpu/present"),
             online_cpus: count("sys/devices/system/cpu/online"),
             numa_nodes: count("sys/devices/system/node/online"),
-            memory_total_bytes: text("proc/meminfo").and_then(|meminfo| memory_total_bytes(&meminfo)),
+            memory_total_bytes: text("proc/meminfo").and_then(|meminfo| meminfo_bytes(&meminfo, "MemTotal")),
             cpu_governor: cpu_governor(&dir),
             hypervisor: hypervisor(&dir, &cpuinfo),
             uptime_secs: text("proc/uptime").and_then(|uptime| uptime.split(['.', ' ']).next()?.parse().ok()),
@@ -96,10 +97,6 @@ fn distribution(root: &SysDir) -> Option<String> {
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let model = ["model name", "cpu model", "cpu"].iter().find_map(|key| value_of_key(cpuinfo, key, ':'))?;
     Some(model.to_owned())
-}
-
-fn memory_total_bytes(meminfo: &str) -> Option<u64> {
-    value_of_key(meminfo, "MemTotal", ':')?.strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
 fn cpu_governor(root: &SysDir) -> Option<String> {
@@ -187,17 +184,12 @@ impl CpuList {
 
 impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut ranges: Vec<(u32, u32)> = Vec::new();
-        for &cpu in &self.0 {
-            match ranges.last_mut() {
-                Some((_, last)) if *last + 1 == cpu => *last = cpu,
-                _ => ranges.push((cpu, cpu)),
-            }
-        }
-        let texts: Vec<String> = ranges
-            .into_iter()
-            .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
-            .collect();
+        let cpus: Vec<u32> = self.0.iter().copied().collect();
+        let text = |run: &[u32]| match run {
+            [first, .., last] => format!("{first}-{last}"),
+            run => run[0].to_string(),
+        };
+        let texts: Vec<String> = cpus.chunk_by(|cpu, next| cpu + 1 == *next).map(text).collect();
         f.write_str(&texts.join(","))
     }
 }
@@ -225,9 +217,9 @@ struct HostLoadCounters {
 impl HostSampler {
     pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
         Ok(Self {
-            stat: open(root, "proc/stat")?,
-            meminfo: open(root, "proc/meminfo")?,
-            loadavg: open(root, "proc/loadavg")?,
+            stat: ProcFile::open(root, "proc/stat")?,
+            meminfo: ProcFile::open(root, "proc/meminfo")?,
+            loadavg: ProcFile::open(root, "proc/loadavg")?,
             pressure: ProcFile::open(root, "proc/pressure/io").ok(),
             previous: HostLoadCounters::default(),
         })
@@ -249,7 +241,7 @@ impl HostSampler {
             let (now, before) = current.pressure_us.zip(previous.pressure_us)?;
             share_pct(now[at].checked_sub(before[at])?.saturating_mul(1_000), interval)
         };
-        let available = self.meminfo.read().ok().and_then(sys::buffer::available_of).map(|bytes| bytes as f64);
+        let available = self.meminfo.read().ok().and_then(|meminfo| meminfo_bytes(meminfo, "MemAvailable"));
         let load = self.loadavg.read().ok().and_then(|text| text.split(' ').next()?.parse().ok());
         let cells = [
             (Column::CpuBusyPct, busy),
@@ -257,7 +249,7 @@ impl HostSampler {
             (Column::CpuStealPct, steal),
             (Column::ContextSwitchesPerSec, rate(current.switches, previous.switches)),
             (Column::HostInterruptsPerSec, rate(current.interrupts, previous.interrupts)),
-            (Column::MemoryAvailableBytes, available),
+            (Column::MemoryAvailableBytes, available.map(|bytes| bytes as f64)),
             (Column::Load1Min, load),
             (Column::PsiIoSomePct, pressure(0)),
             (Column::PsiIoFullPct, pressure(1)),
@@ -318,8 +310,8 @@ pub(crate) struct Ticks {
 
 impl Ticks {
     /// Ticks of all CPUs together, now; `None` on failure.
-    pub(crate) fn read(roots: &Roots) -> Option<Self> {
-        HostLoadCounters::parse(&fs::read_to_string(roots.proc.join("stat")).ok()?).cpus
+    pub(crate) fn read(root: &Path) -> Option<Self> {
+        HostLoadCounters::parse(&fs::read_to_string(root.join("proc/stat")).ok()?).cpus
     }
 
     /// Order: user, nice, system, idle, iowait, irq, softirq, steal. Guest time follows, but is already part of user

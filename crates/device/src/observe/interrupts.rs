@@ -10,9 +10,8 @@
 //! of a controller (an HBA, an NVMe drive with several namespaces) share them. Virtual devices (loop, zram,
 //! device-mapper) have no lines.
 
-use super::{block_dir, per_sec};
-use crate::discover::DeviceNumber;
-use crate::discover::{SysDir, controllers};
+use super::per_sec;
+use crate::discover::{DeviceNumber, SysDir, controllers};
 use results::telemetry::Column;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -23,7 +22,7 @@ use std::time::Duration;
 /// `root` is `/` except in tests. A drive with several paths has the lines of all paths. Sources: `msi_irqs` and `irq`
 /// in the kernel's `Documentation/ABI/testing/sysfs-bus-pci`.
 pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
-    let Some(block) = block_dir(root, number) else { return Vec::new() };
+    let Some(block) = SysDir::of_block(root, number) else { return Vec::new() };
     // The path of the root may contain a link.
     let devices_dir = fs::canonicalize(root.join("sys/devices")).unwrap_or_else(|_| root.join("sys/devices"));
     let mut lines = lines_above(&block, &devices_dir);
@@ -36,14 +35,13 @@ pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
 }
 
 /// Interrupt lines of `device_dir`, or else of its nearest ancestor with lines. The search ends at `devices_dir`.
-fn lines_above(device_dir: &Path, devices_dir: &Path) -> Vec<u32> {
-    let above = device_dir.ancestors().take_while(|place| place.starts_with(devices_dir) && *place != devices_dir);
-    above.map(lines_at).find(|lines| !lines.is_empty()).unwrap_or_default()
+fn lines_above(device_dir: &SysDir, devices_dir: &Path) -> Vec<u32> {
+    let is_below = |dir: &SysDir| dir.path().starts_with(devices_dir) && dir.path() != devices_dir;
+    device_dir.ancestors().take_while(is_below).map(lines_at).find(|lines| !lines.is_empty()).unwrap_or_default()
 }
 
 /// Interrupt lines of one device in /sys: its MSI vectors, or its legacy line if it has no vectors.
-fn lines_at(device_dir: &Path) -> Vec<u32> {
-    let dir = SysDir::new(device_dir.to_owned());
+fn lines_at(dir: SysDir) -> Vec<u32> {
     let msi_lines: Vec<u32> = dir.below("msi_irqs").filter_map(|line| line.name().parse().ok()).collect();
     if !msi_lines.is_empty() {
         return msi_lines;

@@ -35,11 +35,6 @@ use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Directory of the block device `number` in /sys below `root`, links resolved.
-fn block_dir(root: &Path, number: DeviceNumber) -> Option<PathBuf> {
-    fs::canonicalize(root.join(format!("sys/dev/block/{number}"))).ok()
-}
-
 /// hwmon drivers that measure the drive itself. Monitors of an adapter or a bridge measure that device instead.
 const DRIVERS: [&str; 2] = ["nvme", "drivetemp"];
 
@@ -57,12 +52,12 @@ fn celsius(thermometer: &mut ProcFile) -> Option<f64> {
 /// Directory of the drive's hardware monitor, below `root`; `None` if the kernel has none. With all drivers the first
 /// sensor is for the whole drive (NVMe: the composite temperature).
 pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<SysDir> {
-    let block = block_dir(root, number)?;
-    let device_dirs = [vec![block.clone()], controllers(&block)].concat();
+    let block = SysDir::of_block(root, number)?;
+    let device_dirs = [controllers(&block), vec![block]].concat();
     let is_of_drive = |monitor: &SysDir| {
         let is_known_driver = monitor.text("name").is_some_and(|name| DRIVERS.contains(&name.as_str()));
         let device = fs::canonicalize(monitor.child("device").path());
-        is_known_driver && device.is_ok_and(|device| device_dirs.iter().any(|place| place.starts_with(&device)))
+        is_known_driver && device.is_ok_and(|device| device_dirs.iter().any(|dir| dir.path().starts_with(&device)))
     };
     SysDir::new(root.join("sys/class")).below("hwmon").find(is_of_drive)
 }
@@ -76,8 +71,10 @@ struct ProcFile {
 
 impl ProcFile {
     /// Opens `name` below `root`.
-    fn open(root: &Path, name: &str) -> io::Result<Self> {
-        Ok(Self { file: File::open(root.join(name))?, text: String::new() })
+    fn open(root: &Path, name: &str) -> Result<Self, TelemetryError> {
+        let path = root.join(name);
+        let file = File::open(&path).map_err(|source| TelemetryError { path, source })?;
+        Ok(Self { file, text: String::new() })
     }
 
     /// Reads the file again. Allocates only if the file is longer than ever before.
@@ -96,11 +93,6 @@ pub struct TelemetryError {
     /// The file that could not be opened.
     pub path: PathBuf,
     pub source: io::Error,
-}
-
-/// Opens a file of /proc that every kernel has.
-fn open(root: &Path, name: &str) -> Result<ProcFile, TelemetryError> {
-    ProcFile::open(root, name).map_err(|source| TelemetryError { path: root.join(name), source })
 }
 
 /// `count` per second of `interval`; `None` for a zero interval.

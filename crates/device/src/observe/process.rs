@@ -9,7 +9,7 @@
 //! ([`ISSUING_PREFIX`]); each of them has a column. The CPU time of the process includes all threads.
 
 use super::telemetry::Cell;
-use super::{ProcFile, TelemetryError, open, share_pct};
+use super::{ProcFile, TelemetryError, share_pct};
 use results::run_dir::{Process, ProcessState};
 use results::telemetry::Column;
 use std::collections::HashMap;
@@ -120,7 +120,7 @@ pub(super) struct OwnProcess {
 impl OwnProcess {
     /// Finds the current issuing threads.
     pub(super) fn open(root: &Path) -> Result<Self, TelemetryError> {
-        let statm = open(root, "proc/self/statm")?;
+        let statm = ProcFile::open(root, "proc/self/statm")?;
         let workers = RingWorkers { tasks: root.join("proc/self/task"), threads_by_id: HashMap::new() };
         Ok(Self { statm, cpu_ns: None, threads: issuing_threads(root), workers })
     }

@@ -7,7 +7,7 @@
 
 use super::done;
 use crate::args::{DoctorArgs, PrepArgs};
-use device::discover::{self, Roots};
+use device::discover;
 use device::doctor;
 use device::guard::{EraseSafety, Evidence, Guard, GuardReport, Reason};
 use device::observe::nvme::fdp::Fdp;
@@ -56,7 +56,7 @@ fn of_devices(devices: &[String], out: &Path) -> Result<Vec<Finding>, Failure> {
 }
 
 fn of_every_disk(out: &Path) -> Vec<Finding> {
-    let (disks, _) = discover::list(&Roots::default());
+    let (disks, _) = discover::list(Path::new("/"));
     let names: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
     if names.is_empty() {
         console::warning("no disk was found below /sys/block - a container may hide the disks - name the devices");
@@ -85,7 +85,7 @@ const TITLES: [&str; 9] = ["DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "TRA
 
 /// Examines every device and prints the table.
 pub fn list(args: &DoctorArgs) -> Result<ExitCode, Failure> {
-    let (disks, empty) = discover::list(&Roots::default());
+    let (disks, empty) = discover::list(Path::new("/"));
     let paths: Vec<String> =
         disks.into_iter().flat_map(|listed| std::iter::once(listed.disk).chain(listed.partitions)).collect();
     let guard_reports = Guard::new(None).examine_devices(&paths);

@@ -5,7 +5,7 @@ use super::done;
 use super::report::show;
 use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
 use conclusions::waf::OCTILES_PER_FILL;
-use device::discover::{self, Roots};
+use device::discover;
 use device::observe::nvme::fdp::{Configuration, Fdp, FdpState};
 use device::observe::nvme::{Controller, Namespace, Namespaces};
 use procedures::configuration::read_tenants;
@@ -120,7 +120,7 @@ pub fn setup(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let cannot =
         |why: &str| Failure::environment(format!("cannot print commands to give {device} placement handles - {why}"));
     let needs_root = |why: &dyn std::fmt::Display| cannot(&format!("{why} - run as root"));
-    let facts = discover::discover(device, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
+    let facts = discover::discover(device, Path::new("/")).map_err(|error| cannot(&error.to_string()))?;
     let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| needs_root(&why))?.ok_or_else(|| {
         cannot("it is not an NVMe drive with FDP - name a drive for which `flashproof doctor` shows FDP")
     })?;

@@ -3,7 +3,7 @@
 //! These tests run in the guest: [`super::placement`] runs the test program there. They erase only a drive of QEMU with
 //! the serial number FDP0.
 
-use device::discover::{DeviceFacts, DiskWithPartitions, Roots, discover, list};
+use device::discover::{DeviceFacts, DiskWithPartitions, discover, list};
 use device::guard::{EraseAnswers, Guard, Request};
 use device::nvme_generic::NvmeGeneric;
 use device::observe::nvme::Controller;
@@ -22,7 +22,7 @@ const BLOCK: u32 = 64 << 10;
 
 /// The guest's drive with the serial number `serial`, which the tests erase.
 fn drive(serial: &str) -> DiskWithPartitions {
-    let (drives, _) = list(&Roots::default());
+    let (drives, _) = list(Path::new("/"));
     let is_it = |drive: &DiskWithPartitions| {
         let facts = facts(&drive.disk);
         let is = |name: Option<String>, expected| name.is_some_and(|name| name.trim() == expected);
@@ -41,7 +41,7 @@ fn partition() -> String {
 }
 
 fn facts(device: &str) -> DeviceFacts {
-    discover(device, &Roots::default()).unwrap()
+    discover(device, Path::new("/")).unwrap()
 }
 
 fn writable(device: &str) -> Arc<Target> {

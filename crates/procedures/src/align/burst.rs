@@ -9,8 +9,8 @@
 //!
 //! Simulated drives and files have only the cells: all issued I/O counts as reached.
 
-use device::discover::{Roots, discover, queue_attribute};
-use device::observe::diskstats::{self, Counters, Rates, SECTOR_BYTES};
+use device::discover::{discover, queue_attribute};
+use device::observe::diskstats::{self, Counters, SECTOR_BYTES};
 use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
 use engine::DeviceName;
 use results::cell::Interval;
@@ -43,14 +43,14 @@ pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Op
     if is_file {
         return Ok(None);
     }
-    let facts = discover(name, &Roots::default())
+    let facts = discover(name, Path::new("/"))
         .map_err(|error| Failure::environment(format!("cannot align on {name} - {error}")))?;
     Ok(BlockPosition::of(index, &facts))
 }
 
 /// Largest request of the queue of the device at `position`, KiB.
 fn max_request_kib(position: &BlockPosition) -> Option<u64> {
-    queue_attribute(position.disk, "max_sectors_kb", &Roots::default())?.parse().ok()
+    queue_attribute(position.disk, "max_sectors_kb", Path::new("/"))?.parse().ok()
 }
 
 /// Rates of a stream: offered and achieved.
@@ -234,17 +234,18 @@ impl BurstObserver {
         let interval = end.instant.duration_since(start.instant);
         let mut sum = [0.0; 4];
         for (before, after) in start.counters.iter().zip(&end.counters) {
-            let delta = after.since(before);
-            let rates = delta.as_ref().and_then(|delta| Some((delta, Rates::over(delta, interval)?)));
-            let Some((delta, rates)) = rates else {
+            let rates = after.since(before).and_then(|delta| {
+                let Counters { read, write, .. } = delta;
+                let ops = [read.per_sec(interval)?, write.per_sec(interval)?];
+                Some((delta, [ops[0], ops[1], read.kib_per_sec(interval)?, write.kib_per_sec(interval)?]))
+            });
+            let Some((delta, device_rates)) = rates else {
                 return Err(Failure::environment(
                     "the kernel's counters of the device decreased: the device was removed during the burst",
                 ));
             };
-            let device_rates =
-                [rates.reads_per_sec, rates.writes_per_sec, rates.read_kib_per_sec, rates.write_kib_per_sec];
             sum = std::array::from_fn(|n| sum[n] + device_rates[n]);
-            measurement.flushes_per_sec += rates.flushes_per_sec.unwrap_or(0.0);
+            measurement.flushes_per_sec += delta.flush.and_then(|flush| flush.per_sec(interval)).unwrap_or(0.0);
             measurement.merged_per_sec += (delta.read.merged + delta.write.merged) as f64 / interval.as_secs_f64();
         }
         if let Ok(traced) = &measurement.traced {

@@ -4,7 +4,7 @@
 //! removes the files of a killed check. Only files that the lock file lists are removed.
 
 use super::FileUse;
-use device::discover::{DeviceFacts, DeviceNumber, Roots, discover, disks_beneath};
+use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
 use engine::sim::SIM_PREFIX;
 use results::units::{bytes, quoted};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -61,11 +61,11 @@ impl Site {
         }
         let metadata = directory_or_device(path).map_err(cannot)?;
         if !metadata.is_dir() {
-            let facts = discover(path, &Roots::default()).map_err(|error| cannot(error.to_string()))?;
-            let disks = facts.number.map(|number| disks_beneath(number, &Roots::default()));
+            let facts = discover(path, Path::new("/")).map_err(|error| cannot(error.to_string()))?;
+            let disks = facts.number.map(|number| disks_beneath(number, Path::new("/")));
             return Ok(Self::ranges(path, files, disks.unwrap_or_default()));
         }
-        let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), &Roots::default());
+        let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), Path::new("/"));
         // All files have the size of the largest.
         let file_bytes = files.values().map(|used| used.bytes).max().unwrap_or(0);
         let needed_bytes = file_bytes.saturating_mul(files.len() as u64);

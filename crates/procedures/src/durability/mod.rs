@@ -17,7 +17,7 @@ use conclusions::durability::examine::{Counts, Slot, examine, find_session};
 use conclusions::durability::judge::{Claims, Durability, StateAfterCut};
 use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, PowerCounts, SessionId};
 use conclusions::durability::witness::{Message, Record, Reply};
-use device::discover::{DeviceFacts, DeviceNumber, Roots, discover, disks_beneath};
+use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
 use device::observe::nvme::Controller;
 use device::observe::process::this_process;
 use device::target::Target;
@@ -314,12 +314,12 @@ impl DurabilityTarget {
         }
         let metadata = directory_or_device(path).map_err(cannot)?;
         let (dir, disk, identity) = if metadata.is_dir() {
-            let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), &Roots::default());
+            let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), Path::new("/"));
             // Several disks may make different claims about write cache and FUA, so none is named.
             let disk = <[DeviceFacts; 1]>::try_from(disks).ok().map(|[disk]| disk);
             (Some(Path::new(path).join(OWN_DIR)), disk, None)
         } else {
-            let facts = discover(path, &Roots::default()).map_err(|error| cannot(error.to_string()))?;
+            let facts = discover(path, Path::new("/")).map_err(|error| cannot(error.to_string()))?;
             let identity = facts.identity().filter(|_| facts.loop_backing.is_none());
             (None, Some(facts), identity)
         };

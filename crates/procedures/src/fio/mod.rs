@@ -3,7 +3,7 @@
 mod fio_run;
 mod logs;
 
-use device::discover::{DeviceNumber, Roots, queue_attribute};
+use device::discover::{DeviceNumber, queue_attribute};
 use engine::DeviceName;
 pub use fio_run::{FioRun, FioRunObserver, page};
 use load::workload::Workload;
@@ -159,7 +159,7 @@ pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
                 "cannot poll {name} - it is not a block device - name a block device, or leave out hipri"
             )));
         };
-        if queue_attribute(number, "io_poll", &Roots::default()).as_deref() != Some("1") {
+        if queue_attribute(number, "io_poll", Path::new("/")).as_deref() != Some("1") {
             let path = fs::canonicalize(name.as_str()).unwrap_or_default();
             let sysfs_path = format!("/sys/class/block/{}", path.file_name().unwrap_or_default().to_string_lossy());
             return Err(Failure::environment(format!(

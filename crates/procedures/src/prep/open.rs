@@ -4,7 +4,7 @@ use super::Preparation;
 use super::job::{Job, Ledger, WriteTotals};
 use super::resume::{PrepOptions, Resume, StartParams};
 use super::status::Shared;
-use device::discover::{self, DeviceFacts, Kind, Roots};
+use device::discover::{self, DeviceFacts, Kind};
 use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
 use device::target::Target;
 use engine::DeviceName;
@@ -14,6 +14,7 @@ use session::devices::{self, Devices};
 use session::engine::Engine;
 use session::failure::{Failure, collect_all};
 use std::cell::Cell;
+use std::path::Path;
 use std::sync::Arc;
 
 /// An open device and its planned preparation.
@@ -56,7 +57,7 @@ impl OpenedDrive {
 fn decided(preparation: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, Resume)>, Failure> {
     let options = preparation.options;
     let discovered = preparation.devices.iter().map(|name| {
-        discover::discover(name, &Roots::default()).map_err(|error| format!("cannot prepare {name} - {error}"))
+        discover::discover(name, Path::new("/")).map_err(|error| format!("cannot prepare {name} - {error}"))
     });
     let facts = collect_all(discovered, Failure::environment)?;
     let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
@@ -283,7 +284,7 @@ mod tests {
         }
 
         fn facts(&self) -> DeviceFacts {
-            discover::discover(self.file().to_str().unwrap(), &Roots::default()).unwrap()
+            discover::discover(self.file().to_str().unwrap(), Path::new("/")).unwrap()
         }
 
         fn resume(&self) -> Resume {

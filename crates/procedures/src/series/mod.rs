@@ -9,7 +9,7 @@ use crate::configuration;
 use crate::prep::{PrepOptions, to_write};
 use clap::Args;
 use conclusions::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
-use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, why_not_a_drive};
+use device::discover::{DeviceFacts, Kind, discover, drives_of, why_not_a_drive};
 use device::guard::Records;
 use engine::DeviceName;
 use engine::sim::DriveSpec;
@@ -149,7 +149,7 @@ impl Drives {
                 drives.identities.push(file(name, size_bytes));
                 drives.left_unprepared.push(name.clone());
             } else {
-                let facts = discover(name, &Roots::default())
+                let facts = discover(name, Path::new("/"))
                     .map_err(|error| Failure::environment(format!("cannot test {name} - {error}")))?;
                 if facts.kind == Kind::RegularFile {
                     return Err(Failure::usage(format!(
@@ -168,7 +168,7 @@ impl Drives {
 
     fn add(&mut self, facts: &DeviceFacts, no_prep: bool) {
         self.identities.push(identity(facts));
-        self.virtual_kinds.extend(why_not_a_drive(facts, &Roots::default()));
+        self.virtual_kinds.extend(why_not_a_drive(facts, Path::new("/")));
         if is_prepared(facts) {
             return;
         }
@@ -233,7 +233,7 @@ fn is_prepared(facts: &DeviceFacts) -> bool {
 
 /// Warns if several devices are parts of one drive, which then carries the load of each.
 fn warn_of_shared_drives(names: &[String]) {
-    for drive in drives_of(names, &Roots::default()).iter().filter(|drive| drive.members.len() > 1) {
+    for drive in drives_of(names, Path::new("/")).iter().filter(|drive| drive.members.len() > 1) {
         console::warning(&format!(
             "{} are on one drive, {}, and each of them gets the whole load",
             drive.members.join(" and "),

@@ -2,7 +2,7 @@
 
 use super::{controller_of, counter_log, describe_drive, pair};
 use conclusions::waf::OCTILES_PER_FILL;
-use device::discover::{DeviceFacts, Roots, discover};
+use device::discover::{DeviceFacts, discover};
 use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CounterSource};
 use load::waf::{Arrangement, check_writes, with_handles};
@@ -34,7 +34,7 @@ impl MeasuredDrive {
     /// The drive at `path` for `tenants`. Errors: why it is unsuitable, and what to do.
     pub(super) fn of(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
         let cannot = |why: &str| Failure::environment(format!("cannot measure write amplification on {path} - {why}"));
-        let facts = discover(path, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
+        let facts = discover(path, Path::new("/")).map_err(|error| cannot(&error.to_string()))?;
         if !facts.is_nvme() {
             return Err(cannot(
                 "it is not an NVMe drive, and other drives do not report media writes - name an NVMe drive, or a \

@@ -4,7 +4,7 @@
 //! complete and flushed.
 
 use super::{controller_of, counter_log, describe_drive, simulated};
-use device::discover::{DeviceFacts, Kind, Roots, discover};
+use device::discover::{DeviceFacts, Kind, discover};
 use device::guard::{Records, Request, unix_s};
 use device::observe::nvme::fdp::{Configuration, Fdp, Isolation, PlacementHandle};
 use device::observe::nvme::{Controller, CounterSource};
@@ -264,7 +264,7 @@ fn of_real(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Resu
     let shown = in_one_line(path);
     let signal_handler = SignalHandler::install("no result of the probe is kept", CompatMode::Native)?;
     let inspect = || {
-        let facts = discover(path, &Roots::default());
+        let facts = discover(path, Path::new("/"));
         ProbedDrive::of(facts.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))?)
     };
     let initial = inspect()?;
@@ -485,7 +485,7 @@ impl<E: BlockEngine> Probed for ProbeIo<'_, E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use device::discover::{Roots, discover};
+    use device::discover::discover;
 
     #[test]
     fn a_handle_is_taken_once_whatever_the_number_of_reclaim_groups() {
@@ -502,7 +502,7 @@ mod tests {
     #[test]
     fn a_file_is_no_drive() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let facts = discover(file.path().to_str().unwrap(), &Roots::default()).unwrap();
+        let facts = discover(file.path().to_str().unwrap(), Path::new("/")).unwrap();
         let why = ProbedDrive::of(facts).err().unwrap().message;
         assert!(why.starts_with("cannot probe /") && why.contains("it is not an NVMe drive"), "{why}");
     }

@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 /// A machine with one NVMe drive, nothing mounted and no process.
 struct Machine {
     tree: FakeTree,
-    roots: Roots,
 }
 
 impl Machine {
@@ -20,9 +19,8 @@ impl Machine {
             ("proc/1/mountinfo", ""),
             ("proc/swaps", "Filename Type Size Used Priority\n"),
         ]);
-        let roots = Roots::below(tree.root());
         fake_nvme(&tree);
-        Self { tree, roots }
+        Self { tree }
     }
 
     fn write(&self, path: &str, text: &str) -> PathBuf {
@@ -30,7 +28,7 @@ impl Machine {
     }
 
     fn disk(&self) -> PathBuf {
-        fs::canonicalize(self.roots.sys.join("dev/block/259:0")).unwrap()
+        fs::canonicalize(self.tree.root().join("sys/dev/block/259:0")).unwrap()
     }
 
     /// Adds a block device of 1 MiB; a partition if `name` is `disk/partition`.
@@ -60,7 +58,7 @@ impl Machine {
     }
 
     fn subject_of(&self, number: DeviceNumber) -> TargetDevices {
-        TargetDevices::of_device(number, &SysDir::of_block(&self.roots.sys, number).unwrap(), &self.roots)
+        TargetDevices::of_device(number, self.tree.root()).unwrap()
     }
 
     /// Refusals of the device `number`, as text.
@@ -76,7 +74,7 @@ impl Machine {
 
 fn refusals(subject: &TargetDevices, machine: &Machine) -> Vec<String> {
     let mut findings = Objections::default();
-    subject.check_kernel_users(&machine.roots, &mut findings);
+    subject.check_kernel_users(machine.tree.root(), &mut findings);
     findings.reasons.iter().map(ToString::to_string).collect()
 }
 
@@ -361,7 +359,7 @@ fn exports_that_cannot_be_looked_at_are_said() {
     let machine = Machine::new();
     machine.write("sys/module/nvmet/refcnt", "0\n");
     let mut findings = Objections::default();
-    machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
+    machine.subject(0).check_kernel_users(machine.tree.root(), &mut findings);
     assert!(matches!(&findings.notes[..], [one] if one.starts_with("exports of nvmet could not be examined")));
 }
 
@@ -379,10 +377,10 @@ fn a_swap_file_is_swap() {
 #[test]
 fn what_could_not_be_read_is_said_once() {
     let machine = Machine::new();
-    fs::remove_file(machine.roots.proc.join("1/mountinfo")).unwrap();
+    fs::remove_file(machine.tree.root().join("proc/1/mountinfo")).unwrap();
     let mut findings = Objections::default();
-    machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
-    machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
+    machine.subject(0).check_kernel_users(machine.tree.root(), &mut findings);
+    machine.subject(0).check_kernel_users(machine.tree.root(), &mut findings);
     let notes = &findings.notes;
     assert!(matches!(&notes[..], [one] if one.contains("1/mountinfo could not be read")), "{notes:?}");
     assert!(findings.reasons.is_empty());
@@ -397,7 +395,7 @@ fn all_reasons_are_listed_at_once_and_each_mount_once() {
     let holder = machine.disk().join("nvme0n1p2/holders/md7");
     fs::create_dir_all(holder).unwrap();
     let mut findings = Objections::default();
-    machine.subject(0).check_kernel_users(&machine.roots, &mut findings);
+    machine.subject(0).check_kernel_users(machine.tree.root(), &mut findings);
     let text = Refusal { device: "/dev/x".into(), reasons: findings.reasons }.to_string();
     assert!(text.starts_with("refusing to write to /dev/x - 4 reasons: (1) its partition"), "{text}");
     for says in ["mounted at /a;", "(2) its partition", "mounted at /b;", "(3) it is mounted at /c", "(4)", "md7"] {

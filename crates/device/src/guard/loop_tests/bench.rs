@@ -159,8 +159,9 @@ impl Bench {
 
     /// A guard that sees only the posing devices.
     pub(super) fn guard_of_posed(&self) -> Guard {
-        let roots = Roots { sys: self.dir.path().join("sys"), dev: self.dir.path().join("dev"), ..Roots::default() };
-        Guard { roots, ..self.guard() }
+        let root = self.dir.path().to_owned();
+        symlink("/proc", root.join("proc")).unwrap();
+        Guard { root, ..self.guard() }
     }
 
     pub(super) fn path(&self, name: &str) -> String {

@@ -2,7 +2,7 @@
 
 use super::super::target_devices::Relation;
 use super::*;
-use crate::discover::{DeviceNumber, SysDir};
+use crate::discover::DeviceNumber;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
@@ -204,8 +204,7 @@ fn what_moves_the_other_path_is_seen() {
     let Some((other, _detach)) = bench.attach(&bench.path("other image"), &[]) else { return };
     let guard = one_drive(&bench, [&bench.device, &other]);
     let number = DeviceNumber::of_stat(fs::metadata(&bench.device).unwrap().rdev());
-    let dir = SysDir::of_block(&guard.roots.sys, number).unwrap();
-    let subject = super::super::target_devices::TargetDevices::of_device(number, &dir, &guard.roots);
+    let subject = super::super::target_devices::TargetDevices::of_device(number, &guard.root).unwrap();
     assert_eq!(
         subject.access_nodes().map(|node| node.relation).collect::<Vec<_>>(),
         [Relation::Itself, Relation::OtherPath]

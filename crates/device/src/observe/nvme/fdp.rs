@@ -54,13 +54,6 @@ pub enum FdpState {
     On(u8),
 }
 
-impl FdpState {
-    /// The state, from the result of Get Features 1Dh.
-    fn of_feature(result: u32) -> Self {
-        if result & 1 != 0 { Self::On((result >> 8) as u8) } else { Self::Off }
-    }
-}
-
 /// An FDP configuration of an endurance group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Configuration {
@@ -211,7 +204,8 @@ impl Controller {
         let page = log(fd, Query::FdpConfigurations(group), 16, |head| little_endian::<4>(head, 4));
         fdp.configurations = fdp.known("its configurations", page.map(|page| configurations(&page)));
         let feature = send_query(fd, Query::FdpFeature(group), &mut []);
-        fdp.state = fdp.known("the FDP state", feature.map(FdpState::of_feature));
+        let state = |result: u32| if result & 1 != 0 { FdpState::On((result >> 8) as u8) } else { FdpState::Off };
+        fdp.state = fdp.known("the FDP state", feature.map(state));
         if matches!(fdp.state, FdpState::On(_)) {
             let page = log(fd, Query::FdpUsage(group), 8, |head| 8 + 8 * little_endian::<2>(head, 0));
             fdp.handle_users = fdp.known("the users of its handles", page.map(|page| handle_users(&page)));

@@ -16,9 +16,7 @@ pub mod fdp;
 pub(super) mod poll;
 mod smart;
 
-use super::block_dir;
-use crate::discover::DeviceNumber;
-use crate::discover::{SysDir, controller_names};
+use crate::discover::{DeviceNumber, SysDir, controller_names};
 pub use smart::{CounterSource, OcpSmart, Smart};
 use std::cell::OnceCell;
 use std::fs::File;
@@ -43,13 +41,12 @@ impl Controller {
     /// first controller that can be opened. `None` if the device is not an NVMe drive, or if no controller can be
     /// opened.
     pub fn find(root: &Path, device: DeviceNumber) -> Option<Self> {
-        let block = block_dir(root, device)?;
-        let names = controller_names(&block);
+        let dir = SysDir::of_block(root, device)?;
+        let names = controller_names(&dir);
         if names.is_empty() {
             return None;
         }
         // For a partition, sysfs has the namespace identifier at the disk.
-        let dir = SysDir::new(block.clone());
         let nsid = dir.number("nsid").or_else(|| dir.parent()?.number("nsid"));
         // A container may lack the node of the controller; the node of the drive works as well.
         names.into_iter().chain([dir.name()]).find_map(|name| {

@@ -41,6 +41,17 @@ fn counters_as_recorded_give_what_iostat_printed_of_them() {
     }
 }
 
+#[test]
+fn the_columns_of_known_counters_are_those_of_iostat() {
+    // In 2 s: 400 reads of 8 sectors taking 600 ms, 100 writes of 256 sectors taking 1,000 ms.
+    let counters = |line: &str| parse_line(line).unwrap().2;
+    let before = counters("8 0 sda 1000 5 9000 100 50 7 800 40 3 700 900 0 0 0 0 10 5");
+    let after = counters("8 0 sda 1400 5 12200 700 150 7 26400 1040 1 1700 2500 20 0 80 20 16 8");
+    let delta = after.since(&before).unwrap();
+    let expected = [200.0, 50.0, 800.0, 6_400.0, 1.5, 10.0, 3.0, 0.5, 0.8, 4.0, 128.0, 50.0];
+    assert_eq!(IOSTAT.map(|(_, of)| of(&delta, Duration::from_secs(2))), expected.map(Some));
+}
+
 /// A running iostat, ended with the test.
 struct Iostat(Child);
 

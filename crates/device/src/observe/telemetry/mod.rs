@@ -14,13 +14,13 @@
 //! Take the samples on the thread that writes reports, because reading a drive's temperature can block.
 
 pub use super::TelemetryError;
-use super::diskstats::{Counters, Rates, parse_line};
+use super::diskstats::{Counters, parse_line};
 use super::host::HostSampler;
 use super::interrupts::InterruptSampler;
 use super::nvme::Controller;
 use super::nvme::poll::{POLL_INTERVAL, Poller, Reading};
 use super::process::OwnProcess;
-use super::{ProcFile, celsius, open, thermometer};
+use super::{ProcFile, celsius, per_sec, thermometer};
 use crate::discover::DeviceNumber;
 use results::telemetry::{Column, ColumnOf};
 use std::path::Path;
@@ -72,7 +72,7 @@ impl Sampler {
     }
 
     fn with_root(root: &Path, devices: &[DeviceNumber]) -> Result<Self, TelemetryError> {
-        let mut diskstats = open(root, "proc/diskstats")?;
+        let mut diskstats = ProcFile::open(root, "proc/diskstats")?;
         let failed = |source| TelemetryError { path: root.join("proc/diskstats"), source };
         let statistics = diskstats.read().map_err(failed)?;
         let devices = devices.iter().map(|number| DeviceSampler::find(root, *number, statistics)).collect();
@@ -133,22 +133,24 @@ impl Sampler {
     }
 }
 
-type OfRates = fn(&Rates) -> Option<f64>;
+type OfInterval = fn(&Counters, Duration) -> Option<f64>;
 
-/// iostat's columns; [`Rates`] explains them. A kB is 1,024 bytes, and times are in milliseconds.
-const IOSTAT: [(Column, OfRates); 12] = [
-    (Column::ReadsPerSec, |rates| Some(rates.reads_per_sec)),
-    (Column::WritesPerSec, |rates| Some(rates.writes_per_sec)),
-    (Column::ReadKibPerSec, |rates| Some(rates.read_kib_per_sec)),
-    (Column::WriteKibPerSec, |rates| Some(rates.write_kib_per_sec)),
-    (Column::ReadAwaitMs, |rates| rates.read_await_ms),
-    (Column::WriteAwaitMs, |rates| rates.write_await_ms),
-    (Column::FlushesPerSec, |rates| rates.flushes_per_sec),
-    (Column::FlushAwaitMs, |rates| rates.flush_await_ms),
-    (Column::AverageQueue, |rates| Some(rates.average_queue)),
-    (Column::ReadRequestKib, |rates| rates.read_request_kib),
-    (Column::WriteRequestKib, |rates| rates.write_request_kib),
-    (Column::UtilPct, |rates| Some(rates.util_pct)),
+/// iostat's columns, from the difference of two samples and the time between them. A kB is 1,024 bytes, and times are
+/// in milliseconds. `aqu-sz` is the mean number of requests in flight. `%util` is the share of the time with requests in
+/// flight: for a device that serves several requests in parallel, it does not show the spare capacity.
+const IOSTAT: [(Column, OfInterval); 12] = [
+    (Column::ReadsPerSec, |delta, interval| delta.read.per_sec(interval)),
+    (Column::WritesPerSec, |delta, interval| delta.write.per_sec(interval)),
+    (Column::ReadKibPerSec, |delta, interval| delta.read.kib_per_sec(interval)),
+    (Column::WriteKibPerSec, |delta, interval| delta.write.kib_per_sec(interval)),
+    (Column::ReadAwaitMs, |delta, _| delta.read.await_ms()),
+    (Column::WriteAwaitMs, |delta, _| delta.write.await_ms()),
+    (Column::FlushesPerSec, |delta, interval| delta.flush?.per_sec(interval)),
+    (Column::FlushAwaitMs, |delta, _| delta.flush?.await_ms()),
+    (Column::AverageQueue, |delta, interval| Some(per_sec(delta.queue_ms, interval)? / 1000.0)),
+    (Column::ReadRequestKib, |delta, _| delta.read.request_kib()),
+    (Column::WriteRequestKib, |delta, _| delta.write.request_kib()),
+    (Column::UtilPct, |delta, interval| Some(per_sec(delta.busy_ms, interval)? / 10.0)),
 ];
 
 /// Samples the values of a device.
@@ -187,8 +189,8 @@ impl DeviceSampler {
         let current = lines.find_map(|(number, _, counters)| (number == self.number).then_some(counters));
         let delta = current.zip(self.counters).and_then(|(now, before)| now.since(&before));
         self.counters = current;
-        let rates = delta.and_then(|delta| Rates::over(&delta, interval));
-        let iostat = IOSTAT.iter().map(|(column, of)| (*column, rates.as_ref().and_then(of)));
+        let delta = delta.filter(|_| !interval.is_zero());
+        let iostat = IOSTAT.iter().map(|(column, of)| (*column, delta.and_then(|delta| of(&delta, interval))));
         let own_cells = [
             (Column::InFlight, current.map(|now| now.in_flight as f64)),
             (Column::Celsius, self.thermometer.as_mut().and_then(celsius)),

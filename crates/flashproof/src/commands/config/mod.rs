@@ -12,7 +12,7 @@
 mod ask;
 
 use crate::args::ConfigArgs;
-use device::discover::{Drive, Roots, drives_of};
+use device::discover::{Drive, drives_of};
 use engine::DeviceName;
 use load::factor::Factor;
 use load::workload::act::legacy::{self, ReadOptions, Translation};
@@ -280,7 +280,7 @@ fn drives(names: &[DeviceName], capacity: Option<u64>) -> Vec<Drive> {
     };
     let mut drives: Vec<_> = names.iter().filter_map(simulated).collect();
     let real: Vec<_> = names.iter().filter(|name| name.drive().is_none()).map(ToString::to_string).collect();
-    let known = drives_of(&real, &Roots::default()).into_iter();
+    let known = drives_of(&real, Path::new("/")).into_iter();
     drives.extend(known.map(|drive| Drive { size_bytes: drive.size_bytes.or(capacity), ..drive }));
     drives
 }

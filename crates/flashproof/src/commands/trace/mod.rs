@@ -11,7 +11,7 @@ mod summary;
 
 use crate::args::TraceArgs;
 use device::discover::DeviceNumber;
-use device::discover::{DeviceFacts, Kind, Roots, discover};
+use device::discover::{DeviceFacts, Kind, discover};
 use device::observe::trace::{Event, LOST_COMMENT, Options, Pairing, Request, Trace, has_requests, sort_by_time};
 use procedures::configuration::read_trace;
 use results::units::{self, quoted};
@@ -202,7 +202,7 @@ impl TracedDevices {
     pub fn of(devices: &[String]) -> Result<Self, Failure> {
         let (mut positions, mut has_bios) = (Vec::new(), false);
         for (index, name) in devices.iter().enumerate() {
-            let facts = discover(name, &Roots::default())
+            let facts = discover(name, Path::new("/"))
                 .map_err(|error| Failure::environment(format!("cannot trace {name} - {error}")))?;
             let position = place(index, name, &facts)?;
             if !has_requests(Path::new("/"), position.disk) {
