@@ -185,13 +185,9 @@ impl Inventory {
         let advice = "create inventories with \"flashproof fleet inventory --out DIR\"";
         let cannot =
             |error| Failure::usage(format!("cannot list the inventories in {} - {error} - {advice}", folder.display()));
-        let mut paths = Vec::new();
-        for entry in std::fs::read_dir(&folder).map_err(cannot)? {
-            let path = entry.map_err(cannot)?.path();
-            if path.extension().is_some_and(|extension| extension == "json") {
-                paths.push(path);
-            }
-        }
+        let entries = std::fs::read_dir(&folder).map_err(cannot)?;
+        let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>().map_err(cannot)?;
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
         if paths.is_empty() {
             return Err(Failure::usage(format!("{} has no inventory (*.json) - {advice}", folder.display())));
         }

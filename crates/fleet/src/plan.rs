@@ -109,14 +109,12 @@ impl Plan {
         };
         let path = self.dir.join(PLAN);
         let text = serde_json::to_string_pretty(&plan_file).map_err(Failure::environment)? + "\n";
-        match files::replace(&path, text.as_bytes(), ReplaceTarget::NewFile) {
-            Ok(()) => {}
-            // Another start came first: use its drives.
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => {
-                let advice = "put the campaign on a disk that all hosts can write";
-                return Err(failed(format!("cannot write {}", path.display()), &error, advice));
-            }
+        // If the file exists, another start came first: use its drives.
+        if let Err(error) = files::replace(&path, text.as_bytes(), ReplaceTarget::NewFile)
+            && error.kind() != ErrorKind::AlreadyExists
+        {
+            let advice = "put the campaign on a disk that all hosts can write";
+            return Err(failed(format!("cannot write {}", path.display()), &error, advice));
         }
         let gone = || {
             Failure::environment(format!(
@@ -285,12 +283,9 @@ fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, is_member: impl Fn(&Ho
         };
         share.at_once -= 1;
     }
-    if hosts.len() > lanes {
-        for pair in 0..hosts.len() - lanes {
-            let behind = &hosts[pair + lanes];
-            if let Some(share) = shares.get_mut(behind).filter(|share| !share.waits_for.contains(&hosts[pair])) {
-                share.waits_for.push(hosts[pair].clone());
-            }
+    for (before, behind) in hosts.iter().zip(&hosts[lanes..]) {
+        if let Some(share) = shares.get_mut(behind).filter(|share| !share.waits_for.contains(before)) {
+            share.waits_for.push(before.clone());
         }
     }
 }
@@ -303,11 +298,9 @@ fn step_commands(campaign: &Campaign) -> Vec<(String, Vec<String>)> {
 fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
     let path = dir.join(PLAN);
     let bytes = match files::read(&path, Links::Refused, FILE_BYTES_MAX) {
-        Ok(bytes) => bytes,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => {
-            return Err(failed(format!("cannot read the plan {}", path.display()), &error, "check the file"));
-        }
+        bytes => bytes
+            .map_err(|error| failed(format!("cannot read the plan {}", path.display()), &error, "check the file"))?,
     };
     let bad = |why: String| {
         Failure::environment(format!(

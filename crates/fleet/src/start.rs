@@ -147,20 +147,16 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
         if is_over {
             waiting.clear();
         }
-        let mut at = 0;
-        while at < running.len() {
-            let (index, child) = &mut running[at];
+        for (index, mut child) in std::mem::take(&mut running) {
             let status = child.try_wait().map_err(|error| {
                 Failure::environment(format!("cannot wait for a task - {error} - run the campaign again"))
             })?;
-            match status {
-                Some(_) => {
-                    done_count += 1;
-                    console::note(&format!("[{done_count}/{task_count}] {}", outcome_of(plan, *index)?));
-                    running.remove(at);
-                }
-                None => at += 1,
+            if status.is_none() {
+                running.push((index, child));
+                continue;
             }
+            done_count += 1;
+            console::note(&format!("[{done_count}/{task_count}] {}", outcome_of(plan, index)?));
         }
         if running.is_empty() {
             continue;

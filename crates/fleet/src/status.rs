@@ -189,7 +189,8 @@ impl CampaignStatus {
         })
     }
 
-    fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &StepStatus)> {
+    /// The steps of all drives.
+    pub fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &StepStatus)> {
         self.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task, step)))
     }
 
@@ -256,19 +257,15 @@ impl CampaignStatus {
 
     /// Numbers of drives by step and state.
     fn counts(&self) -> Table {
-        let mut by_step: Vec<(&str, BTreeMap<StepState, u64>)> = Vec::new();
-        let mut states: BTreeSet<StepState> = BTreeSet::new();
-        for (_, step) in self.steps() {
-            states.insert(step.now);
-            match by_step.iter_mut().find(|(name, _)| *name == step.step) {
-                Some((_, counts)) => *counts.entry(step.now).or_default() += 1,
-                None => by_step.push((&step.step, BTreeMap::from([(step.now, 1)]))),
-            }
-        }
+        let mut counts: BTreeMap<(&str, StepState), u64> = BTreeMap::new();
+        self.steps().for_each(|(_, step)| *counts.entry((&step.step, step.now)).or_default() += 1);
+        let states: BTreeSet<StepState> = counts.keys().map(|(_, now)| *now).collect();
         let table = Table::new("").text(["STEP"]).numbers(states.iter().map(|now| now.text().to_uppercase()));
-        table.rows(by_step.iter().map(|(name, counts)| {
-            let number = |now: &StepState| counts.get(now).map_or_else(String::new, u64::to_string);
-            std::iter::once((*name).to_owned()).chain(states.iter().map(number)).collect::<Vec<_>>()
+        // All tasks have the same steps.
+        let names = self.tasks.iter().take(1).flat_map(|task| &task.steps).map(|step| step.step.as_str());
+        table.rows(names.map(|name| {
+            let number = |now: &StepState| counts.get(&(name, *now)).map_or_else(String::new, u64::to_string);
+            std::iter::once(name.to_owned()).chain(states.iter().map(number)).collect::<Vec<_>>()
         }))
     }
 }

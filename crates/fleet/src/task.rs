@@ -256,14 +256,8 @@ impl Task<'_> {
     ) -> Result<AfterStep, Failure> {
         let keeps_results = step.words.iter().any(|word| word.contains(OUT));
         let last_line = || last_line(output).unwrap_or_else(|| "the command printed nothing".to_owned());
-        match conclusion(
-            status,
-            stop_reason,
-            result_in(results_dir),
-            keeps_results,
-            &|name| self.is_drive(name),
-            &last_line,
-        ) {
+        let is_drive = |name: &str| self.is_drive(name);
+        match conclusion(status, stop_reason, result_in(results_dir), keeps_results, &is_drive, &last_line) {
             Event::Stopped { why } => self.stop(step, why),
             Event::Refused { why } => self.refuse(step, why),
             event => {

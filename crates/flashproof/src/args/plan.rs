@@ -170,18 +170,15 @@ fn instant(text: &str) -> Result<Instant, String> {
 }
 
 fn zone(text: &str) -> Result<Offset, String> {
-    let expected = "give the difference to UTC, such as +02:00 or -05:00";
     let (sign, rest) = match text.trim().strip_prefix('-') {
         Some(rest) => (-1, rest),
         None => (1, text.trim().trim_start_matches('+')),
     };
     let (hours, minutes) = rest.split_once(':').unwrap_or((rest, "0"));
-    let (hours, minutes): (i32, i32) =
-        hours.parse().ok().zip(minutes.parse().ok()).ok_or_else(|| expected.to_owned())?;
-    if !(0..=14).contains(&hours) || !(0..60).contains(&minutes) {
-        return Err(expected.to_owned());
-    }
-    Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).map_err(|_| expected.to_owned())
+    let parsed: Option<(i32, i32)> = hours.parse().ok().zip(minutes.parse().ok());
+    let valid = parsed.filter(|(hours, minutes)| (0..=14).contains(hours) && (0..60).contains(minutes));
+    let offset = valid.and_then(|(hours, minutes)| Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok());
+    offset.ok_or_else(|| "give the difference to UTC, such as +02:00 or -05:00".to_owned())
 }
 
 fn drive(text: &str) -> Result<(String, String), String> {

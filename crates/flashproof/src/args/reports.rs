@@ -107,9 +107,9 @@ pub struct StatusArgs {
     pub json: bool,
 }
 
-/// Options of latency tables.
+/// Options of latency tables. Long options have underscores, as in ACT's script.
 #[derive(Args, Debug)]
-#[command(disable_help_flag = true, infer_long_args = true, args_override_self = true)]
+#[command(disable_help_flag = true, infer_long_args = true, args_override_self = true, rename_all = "snake_case")]
 pub struct LatencyArgs {
     /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run directory; "-" for
     /// standard input. May be repeated: the logs are shown side by side
@@ -123,34 +123,13 @@ pub struct LatencyArgs {
     #[arg(short = 't', long, value_name = "SECONDS", allow_hyphen_values = true)]
     pub slice: Option<String>,
     /// First threshold to show: N stands for 2^N units of the log (0: 1 ms, 3: 8 ms), up to 16
-    #[arg(
-        short = 's',
-        long = "start_bucket",
-        alias = "start-bucket",
-        value_name = "N",
-        default_value = "0",
-        allow_hyphen_values = true
-    )]
+    #[arg(short, long, alias = "start-bucket", value_name = "N", default_value = "0", allow_hyphen_values = true)]
     pub start_bucket: String,
     /// Number of thresholds to show
-    #[arg(
-        short = 'n',
-        long = "num_buckets",
-        alias = "num-buckets",
-        value_name = "N",
-        default_value = "7",
-        allow_hyphen_values = true
-    )]
+    #[arg(short, long, alias = "num-buckets", value_name = "N", default_value = "7", allow_hyphen_values = true)]
     pub num_buckets: String,
     /// Show the first threshold, then every n-th
-    #[arg(
-        short = 'e',
-        long = "every_nth",
-        alias = "every-nth",
-        value_name = "N",
-        default_value = "1",
-        allow_hyphen_values = true
-    )]
+    #[arg(short, long, alias = "every-nth", value_name = "N", default_value = "1", allow_hyphen_values = true)]
     pub every_nth: String,
     /// Also show operations per second
     #[arg(short = 'x', long)]
@@ -271,10 +250,10 @@ pub struct LogLatencyArgs {
     #[arg(short = 'd', long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
     /// Number of thresholds to show
-    #[arg(short = 'n', long = "num-buckets", alias = "num_buckets", value_name = "N", default_value = "3", value_parser = from_one)]
+    #[arg(short = 'n', long, alias = "num_buckets", value_name = "N", default_value = "3", value_parser = from_one)]
     pub num_buckets: usize,
     /// Show the first threshold, then every n-th
-    #[arg(short = 'e', long = "every-nth", alias = "every_nth", value_name = "N", default_value = "3", value_parser = from_one)]
+    #[arg(short = 'e', long, alias = "every_nth", value_name = "N", default_value = "3", value_parser = from_one)]
     pub every_nth: usize,
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]

@@ -58,7 +58,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 /// Refuses an HTML page that cannot be written, and suppresses messages if the output is for programs.
 fn begin_form(args: &CheckArgs) -> Result<(), Failure> {
-    args.form.html.as_ref().map(|page| check_page(page)).transpose()?;
+    args.form.html.as_deref().map(check_page).transpose()?;
     if args.quiet || args.form.json || args.form.markdown {
         console::be_quiet();
     }
@@ -95,13 +95,8 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
 
 /// Writes the result of checks in the requested form; `footer` follows the text form.
 pub fn write(checks: &Checks, form: &FormArgs, footer: &str) -> Result<ExitCode, Failure> {
-    show(
-        form,
-        || checks.html(&tool()),
-        || report::json(checks),
-        || checks.markdown(),
-        || format!("{}{footer}", checks.text()),
-    )?;
+    let text = || format!("{}{footer}", checks.text());
+    show(form, checks, || checks.html(&tool()), || checks.markdown(), text)?;
     Ok(ExitCode::from(checks.exit_code))
 }
 
@@ -157,8 +152,8 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let result = durability::check(&request, &end_signals)?;
     show(
         &args.form,
+        &result,
         || report::durability::html(&result, &tool()),
-        || report::json(&result),
         || report::durability::markdown(&result),
         || report::durability::text(&result),
     )?;

@@ -16,25 +16,19 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
     let mut campaigns = Vec::new();
     for dir in dirs.iter().filter(|dir| dir.join(CAMPAIGN).is_file()) {
         let plan = plan_in(dir)?;
-        campaigns.push((CampaignStatus::read(&plan)?, plan, dir));
+        let status = CampaignStatus::read(&plan)?;
+        campaigns.push((step_states(&status, &plan, dir), status, plan));
     }
-    let words: Vec<_> = campaigns.iter().map(|(status, plan, dir)| step_states(status, plan, dir)).collect();
-    let mut tasks = Vec::new();
-    for ((status, plan, _), words) in campaigns.iter().zip(&words) {
-        tasks.extend(rows(status, plan, words));
-    }
+    let tasks: Vec<_> = campaigns.iter().flat_map(|(words, status, plan)| rows(status, plan, words)).collect();
     let exported = export(dirs, &tasks, out, force).map_err(Failure::environment)?;
     for path in &exported.repeated {
         console::warning(&format!("{path} is left out: it is a copy of a run or series that is already exported"));
     }
     exported.unreadable.iter().for_each(|why| console::warning(why));
     console::result(&format!(
-        "exported {} and {} to {}: {}, {}; to query: cd {} && duckdb -init {VIEWS}\n",
+        "exported {} and {} series to {}: {}, {}; to query: cd {} && duckdb -init {VIEWS}\n",
         count(exported.runs, "run"),
-        match exported.series {
-            1 => "1 series".to_owned(),
-            series => format!("{series} series"),
-        },
+        exported.series,
         out.display(),
         count(exported.rows, "row"),
         bytes(exported.bytes as f64),
@@ -47,9 +41,8 @@ pub fn run(dirs: &[PathBuf], out: &Path, force: bool) -> Result<ExitCode, Failur
 /// of the step.
 fn step_states(status: &CampaignStatus, plan: &Plan, dir: &Path) -> Vec<(String, String)> {
     let name = dir.file_name().unwrap_or(dir.as_os_str()).to_string_lossy();
-    let steps = status.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task.index, step)));
-    let words = steps.map(|(task, step)| {
-        let results = plan.results_dir(task, &step.step);
+    let words = status.steps().map(|(task, step)| {
+        let results = plan.results_dir(task.index, &step.step);
         let below = results.strip_prefix(&plan.dir).unwrap_or(&results);
         (format!("{name}/{}", below.display()), step.now.text().to_lowercase())
     });
@@ -61,8 +54,7 @@ fn rows<'a>(
     plan: &'a Plan,
     words: &'a [(String, String)],
 ) -> impl Iterator<Item = TaskRow<'a>> {
-    let steps = status.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task, step)));
-    steps.zip(words).map(|((task, step), (path, state))| {
+    status.steps().zip(words).map(|((task, step), (path, state))| {
         let drive = &plan.drives[task.index].drive;
         TaskRow {
             campaign: &status.name,

@@ -33,7 +33,7 @@ pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
     let plan = plan_in(dir)?;
     let (campaign, status) = fleet::results::read(&plan, args.anonymous)?;
     let base = plan.dir.display().to_string();
-    show(&args.form, || campaign.html(&base), || report::json(&campaign), || campaign.markdown(), || campaign.text())?;
+    show(&args.form, &campaign, || campaign.html(&base), || campaign.markdown(), || campaign.text())?;
     Ok(ExitCode::from(status.exit_code()))
 }
 

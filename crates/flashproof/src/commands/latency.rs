@@ -81,7 +81,9 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Tab
         let (log, judgement) = read(name, opened, args, &table_options, slice_sec)?;
         print_remarks(&log, opened);
         judgements.extend(judgement);
-        runs.push(run_latencies(opened)?);
+        let run = opened.is_run().then(|| RunLatencies::read(opened.path)).transpose().map_err(Failure::environment)?;
+        run.iter().flat_map(|run| &run.remarks).for_each(|remark| console::warning(remark));
+        runs.push(run);
         logs.push(log);
     }
     append(page, args.format, &table_options, &logs, &runs, &judgements)?;
@@ -247,17 +249,6 @@ fn print_remarks(log: &Log, opened: &Opened<'_>) {
     if opened.source.reader.input().is_cut() {
         console::warning(&format!("{} is compressed and truncated: only the part before the end is shown", log.name));
     }
-}
-
-fn run_latencies(opened: &Opened<'_>) -> Result<Option<RunLatencies>, TableError> {
-    if !opened.is_run() {
-        return Ok(None);
-    }
-    let run = RunLatencies::read(opened.path).map_err(Failure::environment)?;
-    for remark in &run.remarks {
-        console::warning(remark);
-    }
-    Ok(Some(run))
 }
 
 fn append(

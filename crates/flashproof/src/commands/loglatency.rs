@@ -6,7 +6,7 @@
 use super::CompatMode;
 use super::latency::TableError;
 use crate::args::{self, Format, LogLatencyArgs};
-use results::units::quoted;
+use results::units::{printable, quoted};
 use session::console;
 use session::failure::Failure;
 use sizing::lines::Lines;
@@ -125,22 +125,16 @@ fn parse_request(args: &LogLatencyArgs, compat_mode: CompatMode) -> Result<Histo
     let time = |text: &str| loglatency::seconds(text).filter(|seconds| *seconds > 0);
     const TIME: &str = "give seconds or hours:minutes:seconds, like 3600 or 1:00:00";
     let slice_sec = time(&args.slice).ok_or_else(|| refused(format!("invalid slice time {}", args.slice), TIME))?;
-    let duration_sec = match &args.duration {
-        Some(text) => Some(time(text).ok_or_else(|| refused(format!("invalid duration {text}"), TIME))?),
-        None => None,
-    };
-    let namespace = args.namespace.clone();
-    let (buckets, every) = (args.num_buckets, args.every_nth);
-    let as_asloglatency = compat_mode == CompatMode::Act;
+    let duration = |text: &String| time(text).ok_or_else(|| refused(format!("invalid duration {text}"), TIME));
     Ok(HistogramQuery {
         histogram,
-        namespace,
+        namespace: args.namespace.clone(),
         slice_sec,
         start: TableStart::Head,
-        duration_sec,
-        buckets,
-        threshold_step: every,
-        as_asloglatency,
+        duration_sec: args.duration.as_ref().map(duration).transpose()?,
+        buckets: args.num_buckets,
+        threshold_step: args.every_nth,
+        as_asloglatency: compat_mode == CompatMode::Act,
     })
 }
 
@@ -176,14 +170,13 @@ fn missing_histogram(scan_result: &ScanResult, query: &HistogramQuery, table: &T
         Some(meant) => format!("did you mean -h '{meant}'? (quotes keep the shell from removing the braces) - "),
         None => String::new(),
     };
-    let mut names = String::new();
-    for name in scan_result.names.iter().take(NAMES_SHOWN_MAX) {
-        let _ = write!(names, "{}{}", if names.is_empty() { "" } else { ", " }, results::units::printable(name));
-    }
-    if scan_result.names.len() > NAMES_SHOWN_MAX {
-        let _ = write!(names, ", and {} more", scan_result.names.len() - NAMES_SHOWN_MAX);
-    }
-    format!("cannot show {} of {logs} - there is no such histogram - {hint}the log has {names}", quoted(&name))
+    let names: Vec<_> = scan_result.names.iter().take(NAMES_SHOWN_MAX).map(|name| printable(name)).collect();
+    let more = match scan_result.names.len() - names.len() {
+        0 => String::new(),
+        more => format!(", and {more} more"),
+    };
+    let names = names.join(", ");
+    format!("cannot show {} of {logs} - there is no such histogram - {hint}the log has {names}{more}", quoted(&name))
 }
 
 /// A line per slice and threshold.

@@ -11,15 +11,13 @@ use report::check::Checks;
 use report::document::Document;
 use report::status::Status;
 use results::judge::Outcome;
-use results::run_dir::RunDirError;
-use results::units::printable;
-use results::{run_dir, units};
-use session::console;
-use session::console::columns;
+use results::run_dir::{self, RunDirError};
+use results::units::{self, printable};
+use serde::Serialize;
+use session::console::{self, columns};
 use session::failure::Failure;
 use session::runner::tool;
 use session::user_file::write_page;
-use std::fmt::Display;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -48,7 +46,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     for banner in document.banners() {
         console::warning(&banner);
     }
-    show(&args.form, || document.html(), || report::json(&document), || document.markdown(), || document.text())?;
+    show(&args.form, &document, || document.html(), || document.markdown(), || document.text())?;
     Ok(ExitCode::from(document.outcome().exit_code()))
 }
 
@@ -82,11 +80,11 @@ fn checks_in(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
     Ok((!checks.is_empty()).then(|| Checks::new(checks, Vec::new())))
 }
 
-/// Writes the HTML page, if requested, and prints the JSON, the Markdown or the text.
-pub(super) fn show<E: Display>(
+/// Writes the HTML page of `value`, if requested, and prints its JSON, Markdown or text.
+pub(super) fn show(
     form: &FormArgs,
+    value: &impl Serialize,
     html: impl FnOnce() -> String,
-    json: impl FnOnce() -> Result<String, E>,
     markdown: impl FnOnce() -> String,
     text: impl FnOnce() -> String,
 ) -> Result<(), Failure> {
@@ -96,7 +94,7 @@ pub(super) fn show<E: Display>(
         console::note(&format!("wrote {} ({})", file.display(), units::bytes(page.len() as f64)));
     }
     match () {
-        () if form.json => console::result(&json().map_err(Failure::environment)?),
+        () if form.json => console::result(&super::json(value)?),
         () if form.markdown => console::result(&markdown()),
         () => console::page(&text()),
     }

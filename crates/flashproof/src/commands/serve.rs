@@ -110,16 +110,7 @@ fn serve(
                 console::note(&format!("listening on {address}; {}", end_signals.stop_hint()));
             }
             None => {}
-            Some(ticker) => {
-                let now_ms = now_ms();
-                write(
-                    logs,
-                    &state.facts(|facts| match now_ms >= ticker.next_ms(facts) {
-                        true => ticker.tick(now_ms, facts),
-                        false => Vec::new(),
-                    }),
-                );
-            }
+            Some(ticker) => write(logs, &state.facts(|facts| ticker.tick(now_ms(), facts))),
         }
     }
 }

@@ -12,8 +12,7 @@ use procedures::configuration::read_tenants;
 use procedures::prep::RandomWrites;
 use procedures::waf::{WafRequest, preparations, probe};
 use report::waf::WafReport;
-use results::units;
-use results::units::{bytes, count};
+use results::units::{self, bytes, count};
 use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_file, write_page};
@@ -40,17 +39,9 @@ pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
 pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
     let random_writes =
         RandomWrites { over_provisioning: args.over_provisioning.0, block_bytes: args.block, cache_bytes: None };
-    if let Some(page) = &args.form.html {
-        check_page(page)?;
-    }
+    args.form.html.as_deref().map(check_page).transpose()?;
     let comparison = preparations(&args.device, &random_writes, args.seed)?;
-    show(
-        &args.form,
-        || comparison.html(),
-        || report::json(&comparison),
-        || comparison.markdown(),
-        || comparison.text(),
-    )?;
+    show(&args.form, &comparison, || comparison.html(), || comparison.markdown(), || comparison.text())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,9 +70,7 @@ fn question(args: &OnDriveArgs) -> Result<WafRequest, Failure> {
             units::quoted(&tenant.name)
         )));
     }
-    if let Some(path) = &args.html {
-        check_page(path)?;
-    }
+    args.html.as_deref().map(check_page).transpose()?;
     Ok(WafRequest {
         tenants,
         file: args.tenants.display().to_string(),
@@ -97,8 +86,7 @@ fn question(args: &OnDriveArgs) -> Result<WafRequest, Failure> {
 fn show_report(args: &OnDriveArgs, mut report: WafReport, result: Result<u8, Failure>) -> Result<ExitCode, Failure> {
     report.remarks.extend(report.about_latencies());
     // If one output fails, the other is still written.
-    let print_result =
-        console::result(&if args.json { report::json(&report).map_err(Failure::environment)? } else { report.text() });
+    let print_result = console::result(&if args.json { super::json(&report)? } else { report.text() });
     if let Some(path) = &args.html {
         write_page(path, &report.html())?;
     }
@@ -152,12 +140,8 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
                 .to_owned(),
         );
     }
-    let configuration = match fdp.configuration() {
-        Some(on) => on,
-        None => {
-            best(&fdp.configurations).ok_or("the drive has no valid FDP configuration - look for newer firmware")?
-        }
-    };
+    let configuration = fdp.configuration().or_else(|| best(&fdp.configurations));
+    let configuration = configuration.ok_or("the drive has no valid FDP configuration - look for newer firmware")?;
     let handles = (configuration.handles.len() as u32).min(configuration.placement_handles_max);
     // While FDP is off, all namespaces of the group must be deleted; otherwise only the namespace that gets handles.
     let is_on = fdp.state != FdpState::Off;

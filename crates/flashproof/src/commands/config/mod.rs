@@ -94,7 +94,7 @@ struct Draft {
     notes: Notes,
 }
 
-/// Notes for the user, by key.
+/// Notes for the user, by key; without a key: about the whole file.
 type Notes = Vec<(&'static str, String)>;
 
 impl Draft {
@@ -148,17 +148,12 @@ impl Draft {
             env!("CARGO_PKG_VERSION"),
             self.config.test.name()
         ));
-        for sentence in self.translation() {
-            console::note(&sentence);
-            document.paragraph(&sentence);
-        }
-        for (key, sentence) in self.changes().iter().chain(&self.notes) {
+        let without_key = |sentence: String| ("", sentence);
+        let changes = self.source.iter().flat_map(|(_, translation)| &translation.changes).chain(&self.notes).cloned();
+        let notes = self.translation().into_iter().map(without_key).chain(changes);
+        for (key, sentence) in notes.chain(self.drive_notes().into_iter().map(without_key)) {
             console::note(&if key.is_empty() { sentence.clone() } else { format!("{key}: {sentence}") });
-            document.note(key, sentence);
-        }
-        for sentence in self.drive_notes() {
-            console::note(&sentence);
-            document.paragraph(&sentence);
+            document.note(key, &sentence);
         }
         if let Some(sentence) = self.uneven() {
             console::warning(&sentence);
@@ -233,21 +228,13 @@ impl Draft {
             true => "a file of flashproof".to_owned(),
             false => format!("read as a file of ACT {act}: {why}"),
         };
-        let origin_text = format!("From {name}, {read_as}. Its comments are not carried over.");
-        let origin_text = match translation.test_by_default {
-            true => format!(
-                "{origin_text} The file fits both tests, and is read as a storage test; --model index selects the \
-                 index test."
-            ),
-            false => origin_text,
-        };
+        let mut origin_text = format!("From {name}, {read_as}. Its comments are not carried over.");
+        if translation.test_by_default {
+            origin_text +=
+                " The file fits both tests, and is read as a storage test; --model index selects the index test.";
+        }
         let warnings = translation.warnings.iter().map(ToString::to_string);
         std::iter::once(origin_text).chain(warnings).collect()
-    }
-
-    fn changes(&self) -> Notes {
-        let changes = self.source.iter().flat_map(|(_, translation)| &translation.changes);
-        changes.map(|(key, change)| (*key, change.to_string())).collect()
     }
 
     /// How devices were counted as drives, if that is not obvious.
@@ -309,11 +296,8 @@ fn set_rates(config: &mut ActConfig, rates: Option<Rates>, drives: usize) -> Res
         Some(Rates::Load(factor)) => {
             let rates = scale::set_load(config, factor, drives).map_err(Failure::usages)?;
             let rounded = rates.into_iter().filter_map(|rate| {
-                let exact = rate.rounded?;
-                Some((
-                    rate.key,
-                    format!("{factor}x is {exact} per second, rounded to the whole number {}", rate.after_per_sec),
-                ))
+                let (exact, whole) = (rate.rounded?, rate.after_per_sec);
+                Some((rate.key, format!("{factor}x is {exact} per second, rounded to the whole number {whole}")))
             });
             Ok(rounded.collect())
         }

@@ -5,6 +5,7 @@ mod page;
 
 use crate::args::{Instant, SelectArgs, SizeArgs};
 use jiff::Timestamp;
+use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use load::factor::Factor;
 use procedures::select;
@@ -33,9 +34,7 @@ const PROFILE: &str = "profile.json";
 
 /// Derives the profile, shows it, and writes the files.
 pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
-    if let Some(path) = &args.html {
-        check_page(path)?;
-    }
+    args.html.as_deref().map(check_page).transpose()?;
     let sources = read(args)?;
     let profile = profile(&sources, &profile_request(args, &sources.logs)).map_err(Failure::usage)?;
     let test_options = TestOptions { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
@@ -133,9 +132,8 @@ fn read(args: &SizeArgs) -> Result<Sources, Failure> {
         return Err(Failure::usage(why));
     }
     let mut sources = Sources { tool: session::runner::tool(), ..Sources::default() };
-    let name_of = |path: &PathBuf| path.display().to_string();
-    sources.names = files.logs.iter().map(name_of).chain(files.iostats.iter().map(|(_, path)| name_of(path))).collect();
-    sources.names.extend(files.replies.iter().map(name_of));
+    let paths = files.logs.iter().chain(files.iostats.iter().map(|(_, path)| path)).chain(&files.replies);
+    sources.names = paths.map(|path| path.display().to_string()).collect();
     let log_sources = files.logs.iter().map(|path| Source::open(path, PIPED)).collect::<Result<Vec<_>, _>>();
     let log_sources = log_sources.map_err(Failure::usage)?;
     sources.logs = match files.logs.iter().any(|path| pasted::is_pasted(path)) {
@@ -280,12 +278,10 @@ fn profile_request(args: &SizeArgs, logs: &[ServerLog]) -> ProfileOptions {
         Instant::At(at) => Some(at),
         Instant::Of(time) => {
             let day = last?.to_zoned(TimeZone::UTC).date();
-            let [today, yesterday] =
-                [Ok(day), day.yesterday()].map(|day| day.ok()?.to_datetime(time).to_zoned(TimeZone::UTC).ok());
-            let yesterday =
-                yesterday.filter(|_| today.as_ref().is_some_and(|today| today.timestamp() > last.unwrap_or_default()));
-            let yesterday = yesterday.map(|at| at.timestamp()).filter(|at| earliest.is_some_and(|after| *at >= after));
-            yesterday.or(today.map(|at| at.timestamp()))
+            let at = |day: Date| Some(day.to_datetime(time).to_zoned(TimeZone::UTC).ok()?.timestamp());
+            let (today, yesterday) = (at(day), day.yesterday().ok().and_then(at));
+            let is_meant = |at: &Timestamp| today > last && earliest.is_some_and(|after| *at >= after);
+            yesterday.filter(is_meant).or(today)
         }
     };
     let from = timestamp_of(args.from, first);

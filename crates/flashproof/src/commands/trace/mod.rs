@@ -10,8 +10,7 @@ mod show;
 mod summary;
 
 use crate::args::TraceArgs;
-use device::discover::DeviceNumber;
-use device::discover::{DeviceFacts, Kind, discover};
+use device::discover::{DeviceFacts, DeviceNumber, Kind, discover};
 use device::observe::trace::{Event, LOST_COMMENT, Options, Pairing, Request, Trace, has_requests, sort_by_time};
 use procedures::configuration::read_trace;
 use results::units::{self, quoted};
@@ -253,8 +252,8 @@ impl TracedDevices {
             end_signals.wait(READ_EVERY.min(Duration::from_nanos(end_ns - now_ns)));
             now_ns = monotonic_ns();
             tracing::read(&mut trace, &self.positions, &mut pending_events).map_err(Failure::environment)?;
-            is_sink_open =
-                self.process_events(&mut pending_events, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing, sink)?;
+            pair_events(&mut pending_events, now_ns.saturating_sub(SETTLED_AFTER_NS), &mut pairing);
+            is_sink_open = self.pass_requests(&mut pairing, sink)?;
             if now_ns.saturating_sub(last_check_ns) >= LOOK_EVERY_NS {
                 last_check_ns = now_ns;
                 removed_device = self.gone();
@@ -267,27 +266,13 @@ impl TracedDevices {
         let lost = trace.lost().map_err(Failure::environment)?.events();
         // Removes the kernel's trace instance before anything else can fail.
         drop(trace);
-        self.process_events(&mut pending_events, u64::MAX, &mut pairing, sink)?;
+        pair_events(&mut pending_events, u64::MAX, &mut pairing);
         pairing.finish();
         self.pass_requests(&mut pairing, sink)?;
         Ok(TraceResult { seconds, lost, removed_device })
     }
 
-    /// Matches issues with completions among the `pending_events` with a time before `until_ns`, and passes completed
-    /// requests to `sink`.
-    fn process_events(
-        &self,
-        pending_events: &mut Vec<Event>,
-        until_ns: u64,
-        pairing: &mut Pairing,
-        sink: &mut Sink<'_>,
-    ) -> Result<bool, Failure> {
-        sort_by_time(pending_events);
-        let settled_count = pending_events.partition_point(|event| event.time_ns < until_ns);
-        pending_events.drain(..settled_count).for_each(|event| pairing.add(&event));
-        self.pass_requests(pairing, sink)
-    }
-
+    /// Passes completed requests to `sink`.
     fn pass_requests(&self, pairing: &mut Pairing, sink: &mut Sink<'_>) -> Result<bool, Failure> {
         // On a disk with partitions, only requests to traced partitions count. A flush concerns the whole disk.
         let is_traced = |request: &Request| {
@@ -309,6 +294,13 @@ impl TracedDevices {
         };
         self.positions.iter().position(|place| !is_there(place)).map(|at| self.names[at].clone())
     }
+}
+
+/// Matches issues with completions among the `pending_events` with a time before `until_ns`.
+fn pair_events(pending_events: &mut Vec<Event>, until_ns: u64, pairing: &mut Pairing) {
+    sort_by_time(pending_events);
+    let settled_count = pending_events.partition_point(|event| event.time_ns < until_ns);
+    pending_events.drain(..settled_count).for_each(|event| pairing.add(&event));
 }
 
 fn place(index: usize, name: &str, facts: &DeviceFacts) -> Result<BlockPosition, Failure> {

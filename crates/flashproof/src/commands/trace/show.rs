@@ -340,37 +340,28 @@ impl Heat {
         let mut text = String::new();
         for row in (*first..=*last).rev() {
             let from_ns = if row == 0 { 0 } else { 1_000 << row };
+            let line: String = self.columns.iter().map(|column| cell(column[row], max_count, colour)).collect();
             // Writing to a string cannot fail, here and below.
-            let _ = write!(text, "{:>8} |", units::duration(from_ns));
-            let mut line = String::new();
-            for column in &self.columns {
-                push_cell(&mut line, column[row], max_count, colour);
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
+            let _ = writeln!(text, "{:>8} |{}", units::duration(from_ns), line.trim_end());
         }
         let length = units::span_of(self.columns.len() as f64 * self.width_ns as f64 / 1e9);
         let _ = writeln!(text, "{:>8} +{}", "", "-".repeat(self.columns.len()));
-        let _ = writeln!(
-            text,
-            "{:>10}0{length:>width$}",
-            "",
-            width = self.columns.len().saturating_sub(1).max(length.len() + 1)
-        );
+        let width = self.columns.len().saturating_sub(1).max(length.len() + 1);
+        let _ = writeln!(text, "{:>10}0{length:>width$}", "");
         text
     }
 }
 
 /// A cell: brightness is logarithmic in the count, so that one slow request among thousands is visible.
-fn push_cell(line: &mut String, count: u64, max_count: u64, colour: bool) {
+fn cell(count: u64, max_count: u64, colour: bool) -> String {
     if count == 0 {
-        return line.push(' ');
+        return " ".to_owned();
     }
     let share = (count as f64).ln_1p() / (max_count as f64).ln_1p();
     let step = |steps: usize| ((share * steps as f64).ceil() as usize).clamp(1, steps) - 1;
     match colour {
-        true => drop(write!(line, "\x1b[48;5;{}m \x1b[0m", COLOURS[step(COLOURS.len())])),
-        false => line.push(SHADES[1 + step(SHADES.len() - 1)]),
+        true => format!("\x1b[48;5;{}m \x1b[0m", COLOURS[step(COLOURS.len())]),
+        false => SHADES[1 + step(SHADES.len() - 1)].to_string(),
     }
 }
 

@@ -246,31 +246,25 @@ impl RowsRequest<'_> {
 
     fn row(&self, kind: RowKind, devices: Devices, findings: &[Finding]) -> Result<(Row, Devices), Failure> {
         let (row_in_progress, devices) = self.format(kind, devices)?;
+        let run = |phase: &Phase<'_>| self.run(&row_in_progress, findings.to_vec(), phase);
+        let (insertion, insertion_dir, _) = run(&INSERT)?;
+        let inserted_per_sec = insertion.streams.iter().map(|stream| stream.achieved_iops).sum();
+        let failed_count: u64 = insertion.streams.iter().map(|stream| stream.errors + stream.unissued).sum();
+        if let Backend::Loopback(loopback) = &row_in_progress.backend {
+            loopback.settle(&self.signal_handler);
+        }
+        if failed_count > 0 || self.signal_handler.signal_received().is_some() {
+            let first = insertion.failures.first().map(|first| format!(": {first}")).unwrap_or_default();
+            return Err(Failure::device(format!(
+                "cannot measure row {kind} - not all of its records could be inserted{first} - the insertion is \
+                 recorded in {}",
+                insertion_dir.display()
+            )));
+        }
         let args = self.args;
         let measured = |sec: u32, name| Phase { name, mix: args.workload, rate: args.rate, duration_sec: sec.into() };
-        let phases = [INSERT, measured(args.warm_up, "warm-up"), measured(args.duration, "measure")];
-        let mut inserted_per_sec = 0.0;
-        let mut last_run = None;
-        for phase in &phases {
-            let (verdict, run_dir, usage) = self.run(&row_in_progress, findings.to_vec(), phase)?;
-            let failed_count: u64 = verdict.streams.iter().map(|stream| stream.errors + stream.unissued).sum();
-            if phase.mix == Mix::Insert {
-                inserted_per_sec = verdict.streams.iter().map(|stream| stream.achieved_iops).sum();
-                if let Backend::Loopback(loopback) = &row_in_progress.backend {
-                    loopback.settle(&self.signal_handler);
-                }
-                if failed_count > 0 || self.signal_handler.signal_received().is_some() {
-                    let first = verdict.failures.first().map(|first| format!(": {first}")).unwrap_or_default();
-                    return Err(Failure::device(format!(
-                        "cannot measure row {kind} - not all of its records could be inserted{first} - the insertion \
-                         is recorded in {}",
-                        run_dir.display()
-                    )));
-                }
-            }
-            last_run = Some((verdict, run_dir, usage));
-        }
-        let Some((verdict, run_dir, usage)) = last_run else { unreachable!("a row has phases") };
+        run(&measured(args.warm_up, "warm-up"))?;
+        let (verdict, run_dir, usage) = run(&measured(args.duration, "measure"))?;
         let row = self.measured(&row_in_progress, inserted_per_sec, &verdict, &run_dir, &usage)?;
         let devices = match row_in_progress.backend {
             Backend::Store(opened) => Some(opened.devices),
