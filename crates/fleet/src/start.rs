@@ -138,6 +138,7 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
     waiting.reverse();
     let task_count = waiting.len();
     let (mut running, mut done_count): (Vec<(usize, Child)>, usize) = (Vec::new(), 0);
+    let mut has_asked = false;
     while !waiting.is_empty() || !running.is_empty() {
         let is_over = end_signals.received().is_some() || is_cancelled(plan);
         while running.len() < at_once && !is_over {
@@ -161,11 +162,15 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
         if running.is_empty() {
             continue;
         }
-        if is_over {
-            std::thread::sleep(TICK);
-        } else if end_signals.wait(TICK).is_some() {
-            console::notice(&format!("ending {}", count(running.len() as u64, "task")));
-            running.iter().for_each(|(_, child)| ask_to_end(child.id()));
+        match end_signals.wait(TICK) {
+            None => {}
+            Some(_) if !has_asked => {
+                has_asked = true;
+                console::notice(&format!("ending {}", count(running.len() as u64, "task")));
+                running.iter().for_each(|(_, child)| ask_to_end(child.id()));
+            }
+            // After the first signal, no wait lasts.
+            Some(_) => std::thread::sleep(TICK),
         }
     }
     Ok(())

@@ -13,6 +13,7 @@ use session::devices::Devices;
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
 use session::signals::SignalHandler;
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsRawFd;
@@ -29,11 +30,11 @@ const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// Poll interval for the end of fio.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Options not passed to fio: flashproof opens the files, fio's logs would overwrite flashproof's, and a single run has
-/// nothing to wait for.
+/// Options not passed to fio: flashproof opens the files, fio's logs, dumps and states would overwrite flashproof's, and
+/// a single run has nothing to wait for.
 const OPTIONS_NOT_PASSED: &str = "name filename directory nrfiles filesize stonewall wait_for log_prio log_unix_epoch \
     write_hist_log log_hist_msec log_hist_coarseness write_iolog write_bw_log write_lat_log write_iops_log \
-    log_avg_msec per_job_logs percentile_list clat_percentiles lat_percentiles";
+    log_avg_msec per_job_logs percentile_list clat_percentiles lat_percentiles verify_dump verify_state_save";
 
 /// Options passed on although they have an effect only in fio: they are harmless to files.
 const OPTIONS_PASSED_TOO: &str = "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max scramble_buffers \
@@ -276,6 +277,7 @@ fn log_words(thread: &JobClone, dir: &Path) -> Vec<String> {
 /// entry has no logs.
 pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option<&Path>) -> Option<LogSummary> {
     let (mut summary, mut sum, mut has_logs) = (LogSummary::default(), 0.0, false);
+    let mut read = HashSet::new();
     for thread in load.threads_of(entry) {
         let job = &thread.job;
         let path = |prefix: &str, ending: &str| match dir {
@@ -286,8 +288,13 @@ pub(super) fn logged(load: &FioLoad, entry: usize, direction: usize, dir: Option
         for (prefix, ending) in [(&job.logs[1], "clat"), (&job.hist_log, "clat_hist")] {
             let Some(prefix) = prefix else { continue };
             has_logs = true;
+            let path = path(prefix, ending);
+            // With per_job_logs=0, clones share a log.
+            if !read.insert(path.clone()) {
+                continue;
+            }
             // An unreadable log counts as empty, so the comparison shows a difference.
-            let file = File::open(path(prefix, ending)).map(BufReader::new);
+            let file = File::open(path).map(BufReader::new);
             for line in file.into_iter().flat_map(BufRead::lines).map_while(Result::ok) {
                 let fields: Vec<_> = line.split(',').map_while(|field| field.trim().parse::<f64>().ok()).collect();
                 match (ending, &fields[..]) {

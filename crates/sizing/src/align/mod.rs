@@ -24,7 +24,6 @@
 use crate::drive_io::DriveIo;
 use load::workload::act::dialect::line_of;
 use load::workload::act::options::{OptionKind, Test};
-use load::workload::act::sizes::HistogramSizes;
 use load::workload::act::table::find;
 use load::workload::act::{ActConfig, Arrival, Problem, SizeWithinBucket, derive_storage};
 use std::ops::RangeInclusive;
@@ -137,18 +136,12 @@ impl RequestedLoad {
     /// Load of `config` on devices whose smallest I/O is `min_io_bytes`. Errors: those of the configuration.
     pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<Problem>> {
         let derived = derive_storage(config)?;
-        let record_bytes = [derived.record_stored_bytes_min, derived.record_stored_bytes_max];
-        let record_ops = |rate: f64, sizes: Option<HistogramSizes>, step_bytes: u32| {
+        let record_ops = |rate: f64, sizes, step_bytes| {
             if rate <= 0.0 {
                 return Ops::default();
             }
-            let Some(table) = sizes.map(|sizes| sizes.table(step_bytes)) else {
-                // Records have one size, or sizes that are uniformly distributed over a range.
-                let [mean_bytes, max_bytes] = [record_bytes[0].midpoint(record_bytes[1]), record_bytes[1]]
-                    .map(|n| n.next_multiple_of(step_bytes));
-                return Ops { per_sec: rate, mean_bytes: mean_bytes.into(), max_bytes: max_bytes.into() };
-            };
-            Ops { per_sec: rate, mean_bytes: table.mean_bytes(), max_bytes: table.bytes_max().into() }
+            let (mean_bytes, max_bytes) = derived.record_io_bytes(sizes, step_bytes);
+            Ops { per_sec: rate, mean_bytes, max_bytes: max_bytes.into() }
         };
         let write_step_bytes = min_io_bytes.max(config.commit_min_bytes);
         Ok(Self {

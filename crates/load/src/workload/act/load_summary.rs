@@ -7,7 +7,6 @@
 use super::config::ActConfig;
 use super::problem::Problem;
 use super::rates::{Derived, IndexDerived, PAGE_BYTES, StorageDerived, derive};
-use super::sizes::HistogramSizes;
 use crate::choice::Arrival;
 use crate::rate::Rate;
 use device::discover::Drive;
@@ -54,13 +53,7 @@ impl LoadSummary {
     }
 
     fn of_storage(config: &ActConfig, derived: &StorageDerived, drives: &[Drive]) -> Self {
-        let records = |sizes: Option<HistogramSizes>, step_bytes: u32| match sizes {
-            Some(sizes) => sizes.table(step_bytes).mean_bytes(),
-            None => {
-                let rounded = |bytes: u32| f64::from(bytes.div_ceil(step_bytes)) * f64::from(step_bytes);
-                (rounded(derived.record_stored_bytes_min) + rounded(derived.record_stored_bytes_max)) / 2.0
-            }
-        };
+        let records = |sizes, step_bytes| derived.record_io_bytes(sizes, step_bytes).0;
         let reads = mean_over_devices(drives, |step_bytes| records(config.read_sizes(), step_bytes));
         let commits = mean_over_devices(drives, |sector_bytes| {
             records(config.write_sizes(), sector_bytes.max(config.commit_min_bytes))

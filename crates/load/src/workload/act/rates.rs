@@ -38,6 +38,7 @@ use super::check::check;
 use super::config::{ActConfig, stored_bytes};
 use super::options::Test;
 use super::problem::Problem;
+use super::sizes::HistogramSizes;
 use crate::rate::Rate;
 
 /// Size of a page of the index, in bytes. Source: ACT 6.6, `IO_SIZE`.
@@ -69,6 +70,19 @@ pub struct StorageDerived {
     pub commit_write_rate: Rate,
     pub large_block_read_rate: Rate,
     pub large_block_write_rate: Rate,
+}
+
+impl StorageDerived {
+    /// Mean and largest size of record I/O, bytes, if a size is rounded up to a multiple of `step_bytes`. `sizes`: the
+    /// histogram, if there is one; otherwise sizes are uniformly distributed between the rounded smallest and largest.
+    pub fn record_io_bytes(&self, sizes: Option<HistogramSizes>, step_bytes: u32) -> (f64, u32) {
+        if let Some(table) = sizes.map(|sizes| sizes.table(step_bytes)) {
+            return (table.mean_bytes(), table.bytes_max());
+        }
+        let [smallest, largest] =
+            [self.record_stored_bytes_min, self.record_stored_bytes_max].map(|n| n.next_multiple_of(step_bytes));
+        (f64::from(smallest).midpoint(largest.into()), largest)
+    }
 }
 
 /// Values derived from the configuration of an index test. Rates are totals over all devices.

@@ -387,8 +387,10 @@ impl Workload for TenantFill {
         let plan_offsets = run.add([stream_info("fill", false, 0.0)], 1);
         let plan = &mut run.shards[0];
         let block = tenant.write_block_bytes;
-        let slots_max =
-            device.queue_requests.or(choices.in_flight_max).map_or(FILL_SLOTS, |most| u64::from(most).min(FILL_SLOTS));
+        let slots_max = [device.queue_requests, choices.in_flight_max]
+            .into_iter()
+            .flatten()
+            .fold(FILL_SLOTS, |slots, most| slots.min(most.into()));
         let depth = (MEMORY_BYTES / u64::from(block)).clamp(1, slots_max.max(1)) as u32;
         let salt = device.salt(Random::new(choices.seed), 100);
         let buffers = plan.add_buffers(BufferClass::fresh(block as usize, depth, salt));
