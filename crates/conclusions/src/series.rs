@@ -382,10 +382,9 @@ mod tests {
         let mut now = series(1);
         now.devices[0] = drive("/dev/nvme0n1", Some("S9"));
         let differs = check_same(&series(1), &now).unwrap_err();
-        assert_eq!(
-            differs[0].to_string(),
-            "it was begun with M serial S0 (960,197,124,096 bytes), but /dev/nvme0n1 is M serial S9 (960,197,124,096 bytes)"
-        );
+        let other = "it was begun with M serial S0 (960,197,124,096 bytes), but /dev/nvme0n1 is M serial S9 \
+                     (960,197,124,096 bytes) - put that drive back";
+        assert_eq!(differs, [other]);
         let mut larger = series(1);
         larger.devices[0].size_bytes += 512;
         assert_eq!(check_same(&series(1), &larger).unwrap_err().len(), 1);
@@ -405,15 +404,13 @@ mod tests {
     fn every_term_that_differs_is_named() {
         let mut now = series(1);
         now.terms = vec![("load".into(), "20x".into()), ("pacing".into(), "as ACT".into())];
-        let differs: Vec<_> = check_same(&series(1), &now).unwrap_err().iter().map(ToString::to_string).collect();
-        assert_eq!(
-            differs,
-            [
-                "load was \"30x\", but is \"20x\" now",
-                "pacing was \"\", but is \"as ACT\" now",
-                "limits was \"5%>1ms,1%>8ms,0.1%>64ms\", but is \"\" now"
-            ]
-        );
+        let differs = [
+            "load was \"30x\", but is \"20x\" now",
+            "pacing was \"\", but is \"as ACT\" now",
+            "limits was \"5%>1ms,1%>8ms,0.1%>64ms\", but is \"\" now",
+        ];
+        let told = differs.map(|differs| format!("{differs} - give the same options to resume"));
+        assert_eq!(check_same(&series(1), &now).unwrap_err(), told);
     }
 
     #[test]

@@ -243,7 +243,8 @@ fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_i
     end(a);
     let mut a = pair.start(0).unwrap();
     assert_eq!(value_of(pair.addresses[0], key), b"later");
-    assert!(!a.said().contains(LACKS), "{}", a.said());
+    // On a busy machine, the restart can take longer than a takeover, after which the node does lack records.
+    assert!(!a.said().contains(LACKS) || b.said().contains(TOOK_OVER), "{}\n{}", a.said(), b.said());
     a.wait_to_hear("connected to node ");
     [a, b].into_iter().for_each(end);
 }

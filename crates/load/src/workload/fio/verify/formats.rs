@@ -44,6 +44,7 @@ pub(super) struct Header {
     pub(super) seed: u64,
     pub(super) offset: u64,
     pub(super) sec: u32,
+    pub(super) nsec: u32,
     pub(super) job: u16,
     /// Number of the write in its job; the header of fio 3.33 has only its lower 16 bits.
     pub(super) write: u64,
@@ -77,8 +78,7 @@ impl Header {
         header[8..16].copy_from_slice(&self.seed.to_le_bytes());
         header[16..24].copy_from_slice(&self.offset.to_le_bytes());
         header[24..28].copy_from_slice(&self.sec.to_le_bytes());
-        // No nanoseconds.
-        header[28..32].fill(0);
+        header[28..32].copy_from_slice(&self.nsec.to_le_bytes());
         header[32..34].copy_from_slice(&self.job.to_le_bytes());
         header[34..36].copy_from_slice(&(self.write as u16).to_le_bytes());
         let sum = crc32c(&header[..36]);
@@ -108,6 +108,7 @@ impl Header {
             seed: u64_at(8),
             offset: u64_at(16),
             sec: u32_at(24),
+            nsec: u32_at(28),
             job: u16_at(if is_later { 40 } else { 32 }),
             write: if is_later { u64_at(32) } else { u16_at(34).into() },
             is_later,
