@@ -5,7 +5,7 @@ use crate::support;
 
 use results::judge::End;
 use std::fs::{self, File};
-use std::path::PathBuf;
+use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use support::{Bench, Ended, FLASHPROOF, Nobody, OUT, Running};
 
@@ -77,8 +77,7 @@ fn a_directory_that_cannot_be_written_is_good_enough_to_be_called_in() {
     bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 3\nread-reqs-per-sec: 100\n");
     // Run as a user who cannot write to this directory; the directory's owner could.
     let Some(nobody) = Nobody::named(&bench, "act_storage") else { return };
-    let ended = nobody.flashproof(&bench, &["a.conf"]).expect(0);
-    assert!(ended.stdout.contains("\nafter 3 sec:\n"), "{}", ended.stdout);
+    nobody.flashproof(&bench, &["a.conf"]).expect(0).shows(&["\nafter 3 sec:\n"]);
 }
 
 #[test]
@@ -89,11 +88,10 @@ fn its_pacing_is_acts_unless_the_file_says_otherwise() {
         bench.write("a.conf", format!("device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n{more}"));
         let mut command = bench.command(&program);
         command.arg("a.conf");
-        let ended = Running::start(command).end().expect(0);
-        assert!(ended.stdout.contains(&format!("\narrival: {arrival}\n")), "{}", ended.stdout);
+        Running::start(command).end().expect(0).shows(&[format!("\narrival: {arrival}\n")]);
         let own = bench.flashproof(&["storage", "a.conf", "--dry-run"]).expect(0);
         let own_arrival = if more.is_empty() { "paced" } else { arrival };
-        assert!(own.stdout.contains(&format!("\narrival: {own_arrival}\n")), "{}", own.stdout);
+        own.shows(&[format!("\narrival: {own_arrival}\n")]);
     }
 }
 
@@ -103,15 +101,10 @@ fn as_act_contradicts_a_file_that_asks_for_another_arrival() {
     let config = "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 100\n";
     for arrival in ["poisson", "paced", "closed"] {
         bench.write("test.conf", format!("{config}arrival: {arrival}\n"));
-        for command in
-            [&["storage", "test.conf"][..], &["certify", "--config", "test.conf"], &["rate", "--config", "test.conf"]]
-        {
-            bench.flashproof(&[command, &["--as-act", "--out", OUT]].concat()).expect_errors(
-                2,
-                &[format!(
-                    "test.conf:4: arrival: {arrival} contradicts --as-act, which is arrival: act - leave out one of the two"
-                )],
-            );
+        let why = format!("{arrival} contradicts --as-act, which is arrival: act - leave out one of the two");
+        for command in ["storage test.conf", "certify --config test.conf", "rate --config test.conf"] {
+            let ended = bench.line(&format!("{command} --as-act --out run"));
+            ended.expect_errors(2, &[format!("test.conf:4: arrival: {why}")]);
         }
     }
     bench.storage(&format!("{config}arrival: act\n"), &["--as-act", "--dry-run"]).expect(0);
@@ -125,8 +118,7 @@ fn a_signal_ends_it_as_it_ends_acts_programs_with_a_last_report() {
         bench.write("a.conf", writes(&bench, 600));
         let mut running = Running::start(into_one_file(&bench, &format!("--out {OUT}")));
         running.wait_until("its first interval", || bench.exists("log") && bench.text("log").contains("\nafter 1 sec"));
-        running.signal(signal);
-        let ended = running.end();
+        let ended = running.end_by(signal);
         assert_eq!((ended.signal, ended.code), (Some(number), None), "{}", bench.text("log"));
         assert_eq!(bench.run().verdict.end, End::Interrupted { signal: format!("SIG{signal}") });
         assert_eq!(latency(&bench, "log").stdout, latency(&bench, &format!("{OUT}/act.log")).stdout);
@@ -136,12 +128,9 @@ fn a_signal_ends_it_as_it_ends_acts_programs_with_a_last_report() {
 #[test]
 fn a_shell_sees_128_and_the_number_of_the_signal_from_act_prep_too() {
     let bench = Bench::new();
-    let program = link(&bench, "act_prep");
+    symlink(FLASHPROOF, bench.path("act_prep")).unwrap();
     let mut command = bench.command("sh");
-    command.args([
-        "-c",
-        &format!("{} sim:capacity=4000GiB+write-us=900000 & echo $! > pid; wait $!; echo $?", program.display()),
-    ]);
+    command.args(["-c", "./act_prep sim:capacity=4000GiB+write-us=900000 & echo $! > pid; wait $!; echo $?"]);
     let mut running = Running::start(command);
     running.wait_until("it began", || bench.exists("pid") && bench.text("pid").ends_with('\n'));
     let pid = bench.text("pid").trim().to_owned();
@@ -155,10 +144,4 @@ fn a_shell_sees_128_and_the_number_of_the_signal_from_act_prep_too() {
     assert!(kill.success());
     let ended = running.end().expect(0);
     assert_eq!(ended.stdout.lines().last(), Some("143"), "{}{}", ended.stdout, ended.stderr);
-}
-
-fn link(bench: &Bench, name: &str) -> PathBuf {
-    let link = bench.path(name);
-    std::os::unix::fs::symlink(FLASHPROOF, &link).unwrap();
-    link
 }

@@ -13,8 +13,7 @@ const ENDLESS: &str = "device-names: sim:\ntest-duration-sec: 1000000\nread-reqs
 
 /// Runs the fio jobs of `line` into the run directory `dir`.
 fn fio(bench: &Bench, dir: &str, line: &str) -> Ended {
-    let line = format!("{FIO} --out={dir} {line}");
-    bench.flashproof(&line.split_whitespace().collect::<Vec<_>>())
+    bench.line(&format!("{FIO} --out={dir} {line}"))
 }
 
 fn storage(bench: &Bench, dir: &str, config: &str) -> Running {
@@ -31,6 +30,11 @@ fn shown(bench: &Bench, arguments: &[&str]) -> (i32, String) {
     command.env("NO_COLOR", "1");
     let ended = Running::start(command).end();
     (ended.code.unwrap(), ended.stdout)
+}
+
+/// Outcome of a result, and the code of its first reason.
+fn decided(result: &Value) -> [&str; 2] {
+    [&result["outcome"], &result["reasons"][0]["code"]].map(|value| value.as_str().unwrap())
 }
 
 /// Sum of a field over all entries of a list.
@@ -139,55 +143,45 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
 #[test]
 fn every_form_says_the_same_of_jobs_that_ended() {
     let bench = Bench::new();
-    let slow_later = "sim:read-us=80+slow-after-s=15+slow-factor=40";
     let cases = [
-        (
-            "passed",
-            "pass",
-            "held",
-            "--name=a --filename=sim: --rate_iops=500 --runtime=20 --slice=10 --sla=5%>1ms".into(),
-        ),
+        ("passed", "pass", "held", "--name=a --filename=sim: --rate_iops=500 --runtime=20 --slice=10 --sla=5%>1ms"),
         (
             "over-a-limit",
             "fail",
             "over-limit",
-            format!(
-                "--name=a --filename={slow_later} --rate_iops=500 --iodepth=64 --runtime=40 --slice=10 --sla=5%>1ms"
-            ),
+            "--name=a --filename=sim:read-us=80+slow-after-s=15+slow-factor=40 --rate_iops=500 --iodepth=64 \
+             --runtime=40 --slice=10 --sla=5%>1ms",
         ),
         (
             "not-carried-out",
             "fail",
             "not-carried-out",
-            "--name=a --filename=sim:read-us=300000 --rate_iops=1000 --iodepth=2000 --runtime=3".into(),
+            "--name=a --filename=sim:read-us=300000 --rate_iops=1000 --iodepth=2000 --runtime=3",
         ),
         (
             "lost",
             "fail",
             "lost",
-            "--name=a --filename=sim:stall-at-s=2+stall-ms=1000000 --rate_iops=100 --iodepth=900 --runtime=5".into(),
+            "--name=a --filename=sim:stall-at-s=2+stall-ms=1000000 --rate_iops=100 --iodepth=900 --runtime=5",
         ),
-        ("closed", "pass", "held", "--name=a --filename=sim: --iodepth=4 --runtime=5 --sla=5%>64ms".into()),
-        ("measured", "measured", "no-limits", "--name=a --filename=sim: --rate_iops=100 --runtime=5".into()),
+        ("closed", "pass", "held", "--name=a --filename=sim: --iodepth=4 --runtime=5 --sla=5%>64ms"),
+        ("measured", "measured", "no-limits", "--name=a --filename=sim: --rate_iops=100 --runtime=5"),
         (
             "late",
             "pass",
             "held",
-            "--filename=sim: --rate_iops=100 --sla=5%>64ms --name=a --runtime=6 --name=b --startdelay=2 --runtime=3"
-                .into(),
+            "--filename=sim: --rate_iops=100 --sla=5%>64ms --name=a --runtime=6 --name=b --startdelay=2 --runtime=3",
         ),
     ];
     for (dir, outcome, code, line) in cases {
-        let own = fio(&bench, dir, &line);
+        let own = fio(&bench, dir, line);
         let result = agreed(&bench, dir, Some(&own));
-        assert_eq!((&result["outcome"], &result["reasons"][0]["code"]), (&outcome.into(), &code.into()), "{dir}");
+        assert_eq!(decided(&result), [outcome, code], "{dir}");
         match dir {
             "over-a-limit" => {
                 assert_eq!((&result["first_bad_slice"], &result["worst_slice"]), (&2.into(), &3.into()), "{result}");
-                assert!(
-                    result["reason"].as_str().unwrap().contains("in slice 3, the worst from slice 2 on"),
-                    "{result}"
-                );
+                let reason = result["reason"].as_str().unwrap();
+                assert!(reason.contains("in slice 3, the worst from slice 2 on"), "{result}");
                 let (_, compared) = shown(&bench, &["report", "compare", dir]);
                 assert!(compared.contains("100 % of 5 % in slice 3, the worst from slice 2 on"), "{compared}");
             }
@@ -208,14 +202,9 @@ fn every_form_says_the_same_of_runs_that_were_stopped_or_are_damaged() {
         let telemetry = format!("{dir}/telemetry.csv");
         running
             .wait_until("some intervals", || bench.exists(&telemetry) && bench.text(&telemetry).lines().count() > 10);
-        running.signal(signal);
-        let own = running.end();
+        let own = running.end_by(signal);
         let result = agreed(&bench, dir, Some(&own).filter(|_| signal == "INT"));
-        assert_eq!(
-            (&result["outcome"], &result["reasons"][0]["code"]),
-            (&"invalid".into(), &"stopped".into()),
-            "{dir}"
-        );
+        assert_eq!(decided(&result), ["invalid", "stopped"], "{dir}");
         assert!(result["not_judged"].to_string().contains("the run was stopped"), "{result}");
     }
     // The drive is too slow for its load, so the run stops at max-lag-sec.
@@ -228,8 +217,7 @@ fn every_form_says_the_same_of_runs_that_were_stopped_or_are_damaged() {
     agreed(&bench, "cut", Some(&own.expect(0)));
     let table = bench.text("cut/intervals.csv");
     bench.write("cut/intervals.csv", &table[..table.len() / 2]);
-    let result = agreed(&bench, "cut", None);
-    assert_eq!((&result["outcome"], &result["reasons"][0]["code"]), (&"invalid".into(), &"damaged".into()));
+    assert_eq!(decided(&agreed(&bench, "cut", None)), ["invalid", "damaged"]);
 }
 
 #[test]
@@ -256,15 +244,14 @@ fn every_form_says_the_same_of_a_series_and_of_its_steps() {
         ("none", "fail", "sim:read-us=5000 --slice 2m"),
         ("unfinished", "invalid", "sim:channels=1+read-us=400 --from 0.1 --slice 2m --max-duration 6m"),
     ] {
-        let line = format!("rate --out {dir} {line}");
-        let own = bench.flashproof(&line.split_whitespace().collect::<Vec<_>>());
+        let own = bench.line(&format!("rate --out {dir} {line}"));
         let code = own.code.unwrap();
         let (json_code, text) = shown(&bench, &["report", dir, "--json"]);
         let report = parsed(&text)["reports"][0].clone();
         let conclusion = &report["series"]["conclusion"];
         let sentence = conclusion["sentence"].as_str().unwrap();
         assert_eq!(conclusion["outcome"], outcome, "{sentence}");
-        assert!(own.stdout.contains(sentence), "{}", own.stdout);
+        own.shows(&[sentence]);
         let told = format!("{}: {sentence}\n", outcome.to_uppercase());
         for form in [&["report", dir][..], &["report", "status", dir]] {
             let (form_code, text) = shown(&bench, form);

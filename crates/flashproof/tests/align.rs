@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use support::{Bench, Ended, LoopDevice, OUT, Running};
+use support::{Bench, Ended, LoopDevice, OUT, Running, words};
 
 /// iostat's numbers for the cluster in the sizing paper.
 const CLUSTER: &str = "r/s=11788.5,w/s=1548,rkB/s=340545,wkB/s=198144";
@@ -61,10 +61,8 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
     let [reads, writes, size, unchanged] = offsets(&aligned);
     assert!((97..=99).contains(&reads) && writes == 92 && (96..=101).contains(&size) && unchanged == 100, "{aligned}");
     assert!(aligned.starts_with(&config), "all lines are unchanged, with more lines at the end");
-    assert!(
-        aligned.contains("\n# By flashproof size align, ") && aligned.contains("iostat's numbers as typed"),
-        "{aligned}"
-    );
+    let has = |part| aligned.contains(part);
+    assert!(has("\n# By flashproof size align, ") && has("iostat's numbers as typed"), "{aligned}");
     // The written configuration meets the target on its own.
     bench.storage(&aligned.replace("/dev/disk/by-id/PUT-YOUR-DRIVE-HERE", "sim:").replace("7200", "5"), &[]).expect(0);
 }
@@ -93,11 +91,7 @@ fn offsets_that_made_a_load_are_found_again() {
         );
         bench.write("in.conf", &config);
         // The tolerance is small enough to show a step of one percent.
-        bench
-            .flashproof(&[
-                "size", "align", "in.conf", "--target", &target, "--out", "out.conf", "--force", "--within", "0.5",
-            ])
-            .expect(0);
+        bench.line(&format!("size align in.conf --target {target} --out out.conf --force --within 0.5")).expect(0);
         let found = offsets(&bench.text("out.conf"));
         // Read sizes are rounded up to 4 KiB, so several offsets have the same effect. Commit sizes are random, and
         // the number of large blocks depends on the mean commit size.
@@ -113,10 +107,8 @@ fn offsets_that_made_a_load_are_found_again() {
 fn a_drive_that_does_not_hold_the_load_measures_nothing() {
     let bench = Bench::new();
     bench.write("in.conf", example(&[]));
-    let on = |device: &str| {
-        let arguments = ["size", "align", "in.conf", "--target", CLUSTER, "--device", device, "--out", "out.conf"];
-        bench.flashproof(&arguments)
-    };
+    let on =
+        |device: &str| bench.line(&format!("size align in.conf --target {CLUSTER} --device {device} --out out.conf"));
     on("sim:channels=1").expect_error(4, &["the load was not held", "does not represent the configuration"]);
     on("sim:channels=1+read-us=20000").expect(4);
     assert!(!bench.exists("out.conf"));
@@ -199,13 +191,11 @@ fn profile() -> Profile {
     Profile {
         format: FORMAT,
         tool: "test".to_owned(),
-        sources: Vec::new(),
         nodes: vec![Node { id: "BB9".to_owned(), build: None, window }],
         loads: vec![load("ycsb", "nvme0n1"), load("ycsb", "nvme1n1"), load("other", "nvme1n1")],
         drives: vec![drive("nvme0n1", io(0.5), Some(io(1.0))), drive("nvme1n1", io(2.0), None)],
         checks: vec![check],
-        assumptions: Vec::new(),
-        remarks: Vec::new(),
+        ..Profile::default()
     }
 }
 
@@ -224,28 +214,23 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
         .expect_error(2, &["no such drive", "--node BB9 --drive nvme0n1, --node BB9 --drive nvme1n1"]);
     aligned(&["--drive", "/dev/nvme1n1"]).expect_error(2, &["these drives have 2 namespaces"]);
     for (more, source) in [
-        (&["--drive", "nvme0n1"][..], "cluster: drive nvme0n1 of node BB9 in profile.json"),
-        (
-            &["--drive", "nvme1n1", "--namespace", "ycsb"],
-            "the part of namespace ycsb, by the server's counts, of drive",
-        ),
-        (&["--namespace", "ycsb"], "ycsb, by the server's counts, of one drive, the mean of 2, of node BB9"),
+        ("--drive nvme0n1", "cluster: drive nvme0n1 of node BB9 in profile.json"),
+        ("--drive nvme1n1 --namespace ycsb", "the part of namespace ycsb, by the server's counts, of drive"),
+        ("--namespace ycsb", "ycsb, by the server's counts, of one drive, the mean of 2, of node BB9"),
     ] {
-        let ended = aligned(&[more, &["--force"]].concat()).expect(0);
-        assert!(ended.stdout.contains(source), "{}", ended.stdout);
+        let ended = aligned(&[&words(more)[..], &["--force"]].concat()).expect(0);
+        ended.shows(&[source]);
         assert_eq!((offsets(&bench.text("out.conf"))[1], row(&ended, "w/s")[0]), (92, 1548.0));
     }
     let none = aligned(&["--drive", "nvme1n1", "--namespace", "none", "--force"]);
     none.expect_error(2, &["the drive has no namespace \"none\""]);
     // A configuration that "flashproof size profile" wrote contains the name of its namespace.
     bench.write("ycsb.conf", &config);
-    let ended =
-        bench.flashproof(&["size", "align", "ycsb.conf", "--target", "profile.json", "--device", "sim:"]).expect(0);
+    let ended = bench.line("size align ycsb.conf --target profile.json --device sim:").expect(0);
     assert!(ended.stdout.contains("namespace ycsb") && ended.stderr.contains("--out FILE"), "{}", ended.stdout);
 
     let mut unbalanced = profile();
-    unbalanced.checks[0].most = 150.0;
-    unbalanced.checks[0].least = 150.0;
+    (unbalanced.checks[0].most, unbalanced.checks[0].least) = (150.0, 150.0);
     bench.write("profile.json", json(&unbalanced));
     let ended = aligned(&["--drive", "nvme0n1", "--force"]).expect(4);
     let errors = ended.errors().join("\n");
@@ -281,7 +266,7 @@ fn what_iostat_printed_is_a_target_and_its_flushes_are_no_writes() {
     let head = "Linux 6.1.0 (db1)  11/20/26  _x86_64_  (8 CPU)\n\n";
     bench.write("iostat.txt", format!("{head}{}{}", report(11_700.0, 3090.0), report(11_877.0, 3102.0)));
     let ended = align(&bench, &example(&[]), "iostat.txt", &[]).expect(0);
-    assert!(ended.stdout.contains("drive nvme0n1 in 2 reports of iostat.txt"), "{}", ended.stdout);
+    ended.shows(&["drive nvme0n1 in 2 reports of iostat.txt"]);
     assert_eq!((row(&ended, "r/s")[0], row(&ended, "w/s")[0]), (11_789.0, 1548.0), "{}", ended.stdout);
     for (more, why) in [
         (["--drive", "nvme1n1"], "these devices: nvme0n1, nvme1n1"),
@@ -330,11 +315,10 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
     // The load per second: 400 reads of 4 KiB, 100 large-block reads and 100 large-block writes. The target has fewer
     // large blocks.
     let align = |target: &str, more: &[&str]| {
-        let fixed =
-            ["size", "align", "in.conf", "--target", target, "--within", "10", "--burst", "3", "--out", "out.conf"];
+        let fixed = format!("size align in.conf --target {target} --within 10 --burst 3 --out out.conf");
         // Only an eighth of the read bytes are record reads, so one request more or less changes their mean size much.
         let short = ["--because", "a short burst", "--out-dir", "bursts", "--force"];
-        bench.flashproof(&[&fixed[..], &short[..], more].concat())
+        bench.flashproof(&[&words(&fixed), &short[..], more].concat())
     };
     let target = "r/s=485,w/s=85,rkB/s=12480,wkB/s=10880";
     let ended = align(target, &[]).expect(0);
@@ -355,8 +339,7 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
     assert!(kib.is_some_and(|kib| (56.0..72.0).contains(&kib)) && errors.contains("max_sectors_kb is 64"), "{errors}");
     // If the requests of the cluster were split, too, the split is reported, but is no error.
     fs::remove_dir_all(bench.path("bursts")).unwrap();
-    let ended = align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[]).expect(0);
-    assert!(ended.stderr.contains("the kernel splits requests"), "{}", ended.stderr);
+    align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[]).expect(0).says(&["the kernel splits requests"]);
 }
 
 #[test]
@@ -389,21 +372,11 @@ fn another_user_of_the_device_makes_it_no_measure() {
 fn a_signal_ends_it_without_a_configuration_or_a_part_of_one() {
     let bench = Bench::new();
     bench.write("in.conf", format!("{}file-size-mbytes: 64\n", small("file")));
-    let arguments = [
-        "size",
-        "align",
-        "in.conf",
-        "--target",
-        "r/s=500,w/s=100,rkB/s=14400,wkB/s=12800",
-        "--burst",
-        "60",
-        "--out",
-        "out.conf",
-    ];
-    let mut running = Running::start(bench.prepare(&[&arguments[..], &["--out-dir", "bursts"]].concat()));
+    let target = "r/s=500,w/s=100,rkB/s=14400,wkB/s=12800";
+    let line = format!("size align in.conf --target {target} --burst 60 --out out.conf --out-dir bursts");
+    let mut running = Running::start(bench.prepare(&words(&line)));
     running.wait_until("it runs", || bench.exists("bursts/burst-1/intervals.csv"));
-    running.signal("INT");
-    let ended = running.end().expect(4);
+    let ended = running.end_by("INT").expect(4);
     assert!(ended.errors().join("\n").contains("ended by SIGINT - no configuration was written"), "{}", ended.stderr);
     let left: Vec<_> = fs::read_dir(bench.path(".")).unwrap().map(|it| it.unwrap().file_name()).collect();
     assert!(!left.iter().any(|name| name == "out.conf" || name.to_string_lossy().ends_with(".tmp")), "{left:?}");

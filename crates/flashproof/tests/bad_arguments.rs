@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Stdio;
-use support::{Bench, CONFIG, OUT, Running, small_disk, tool};
+use support::{Bench, CONFIG, OUT, Running, small_disk, tool, words};
 
 const GOOD: &str = "device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n";
 
@@ -41,10 +41,8 @@ fn two_limits_for_one_threshold_contradict() {
 
 #[test]
 fn numbers_of_options_are_checked() {
-    refused(
-        &["--slice", "0"],
-        "'--slice <TIME>': a time span must be at least 1 s - give something like 24h, 90m or 3600",
-    );
+    let at_least = "a time span must be at least 1 s - give something like 24h, 90m or 3600";
+    refused(&["--slice", "0"], &format!("'--slice <TIME>': {at_least}"));
     refused(&["--slice", "-1"], "'--slice <TIME>': ");
     for wrong in ["-1", "1.5", "18446744073709551616"] {
         refused(&["--max-errors", wrong], "'--max-errors <N>': give a whole number from 0 to 18446744073709551615");
@@ -59,9 +57,7 @@ fn numbers_of_options_are_checked() {
 fn a_slice_is_a_time_in_seconds_or_in_words() {
     for slice in ["5", "5s"] {
         let bench = Bench::new();
-        bench
-            .storage("device-names: sim:\ntest-duration-sec: 10\nread-reqs-per-sec: 100\n", &["--slice", slice])
-            .expect(0);
+        bench.storage(&GOOD.replace(": 2\n", ": 10\n"), &["--slice", slice]).expect(0);
         assert_eq!(bench.json("manifest.json")["slice_sec"], 5);
     }
 }
@@ -76,9 +72,7 @@ fn unknown_commands_and_options_are_named_and_missing_ones_too() {
     bench.flashproof::<&str>(&[]).expect(2);
     let keys = bench.flashproof(&["help", "keys"]).expect(0);
     assert!(keys.stdout.contains("record-bytes-range-max") && keys.stderr.is_empty(), "{}", keys.stdout);
-    bench
-        .flashproof(&["help", "keys", "storge"])
-        .expect_error(2, &["no such test - give flashproof help keys storage"]);
+    bench.line("help keys storge").expect_error(2, &["no such test - give flashproof help keys storage"]);
     bench.flashproof(&["help", "no-such"]).expect_error(2, &["no command \"no-such\""]);
 }
 
@@ -107,23 +101,10 @@ fn help_fits_a_screen_and_names_each_command_with_its_man_page_and_completions()
         }
         assert!(!bench.flashproof(&["help", command]).expect(0).stdout.is_empty());
     }
-    for command in [
-        "storage tenants",
-        "rate predict",
-        "report status",
-        "report compare",
-        "size profile",
-        "size collect",
-        "size align",
-        "size select",
-        "size config",
-        "waf model",
-        "waf measure",
-        "waf probe",
-        "engine bench",
-    ] {
-        let words: Vec<&str> = command.split(' ').chain(["-h"]).collect();
-        let short = bench.flashproof(&words).expect(0).stdout;
+    let more = "storage tenants, rate predict, report status, report compare, size profile, size collect, size align, \
+                size select, size config, waf model, waf measure, waf probe, engine bench";
+    for command in more.split(", ") {
+        let short = bench.line(&format!("{command} -h")).expect(0).stdout;
         assert!(short.lines().count() <= SCREEN, "{short}");
     }
     let page = bench.flashproof(&["help", "size", "profile"]).expect(0).stdout;
@@ -148,10 +129,8 @@ fn a_directory_that_holds_a_run_takes_no_other() {
     let bench = Bench::new();
     bench.storage(GOOD, &[]).expect(0);
     let before = bench.read("run/act.log");
-    bench.storage(GOOD, &[]).expect_errors(
-        3,
-        &["starting a run in run - it already holds manifest.json of another run; give another --out or move that run away"],
-    );
+    let holds = "it already holds manifest.json of another run; give another --out or move that run away";
+    bench.storage(GOOD, &[]).expect_errors(3, &[format!("starting a run in run - {holds}")]);
     assert!(before == bench.read("run/act.log"));
     // A directory with any file of a run counts as a run directory.
     fs::remove_file(bench.path("run/manifest.json")).unwrap();
@@ -184,10 +163,9 @@ fn a_read_only_place_is_told() {
     let Some(_disk) = small_disk(&bench, "disk", 8192) else { return };
     let at = bench.path("disk");
     let Some(_) = tool("mount", &["-o", "remount,ro", at.to_str().unwrap()]) else { return };
-    bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]).expect_errors(
-        3,
-        &["making the directory disk/run - Read-only file system (os error 30); give an --out that this user may write to"],
-    );
+    let why = "Read-only file system (os error 30); give an --out that this user may write to";
+    let ended = bench.flashproof(&["storage", CONFIG, "--out", "disk/run"]);
+    ended.expect_errors(3, &[format!("making the directory disk/run - {why}")]);
 }
 
 #[test]
@@ -212,20 +190,17 @@ fn a_disk_without_room_for_the_whole_run_is_told_before_it_begins() {
 fn a_report_on_what_is_no_run_says_so() {
     let bench = Bench::new();
     bench.write(CONFIG, GOOD);
-    bench.flashproof(&["report", "missing"]).expect_error(
-        3,
-        &["reading missing - No such file or directory", "a directory with manifest.json (a run)", "check the path"],
-    );
-    bench
-        .flashproof(&["report", CONFIG])
-        .expect_error(3, &["reading test.conf - it is a file, and a run is a directory; give the directory of a run"]);
+    let wanted =
+        ["reading missing - No such file or directory", "a directory with manifest.json (a run)", "check the path"];
+    bench.flashproof(&["report", "missing"]).expect_error(3, &wanted);
+    let wanted = "reading test.conf - it is a file, and a run is a directory; give the directory of a run";
+    bench.flashproof(&["report", CONFIG]).expect_error(3, &[wanted]);
     bench.storage(GOOD, &[]).expect(0);
     bench.write("run/manifest.json", "{\"format_version\": 99}");
     bench.flashproof(&["report", OUT]).expect_error(3, &["it has format version 99", "use a newer flashproof"]);
     bench.write("run/manifest.json", "not JSON");
-    bench
-        .flashproof(&["report", OUT])
-        .expect_error(3, &["run/manifest.json - ", "it was damaged or edited after the run"]);
+    let parts = ["run/manifest.json - ", "it was damaged or edited after the run"];
+    bench.flashproof(&["report", OUT]).expect_error(3, &parts);
 }
 
 #[test]
@@ -242,12 +217,8 @@ fn closed_outputs_do_no_harm() {
         ("d", 3, "flashproof report d >/dev/full"),
     ] {
         let mut shell = bench.command("sh");
-        let command = command.replace("flashproof", support::FLASHPROOF);
-        assert_eq!(
-            shell.args(["-c", &command]).stderr(Stdio::null()).status().unwrap().code(),
-            Some(code),
-            "{command}"
-        );
+        shell.args(["-c", &command.replace("flashproof", support::FLASHPROOF)]).stderr(Stdio::null());
+        assert_eq!(shell.status().unwrap().code(), Some(code), "{command}");
         assert!(bench.exists(&format!("{out}/verdict.json")), "{command}");
     }
     // ACT's programs write only to standard output.
@@ -275,45 +246,19 @@ fn a_run_in_a_directory_that_its_user_may_not_write_to_is_told() {
     bench.write(CONFIG, GOOD);
     let Some(nobody) = support::Nobody::new(&bench) else { return };
     let ended = nobody.flashproof(&bench, &["storage", CONFIG]);
-    ended.expect_error(
-        3,
-        &[
-            "making the directory flashproof-results/storage-",
-            "Permission denied",
-            "give an --out that this user may write to",
-        ],
-    );
+    let made = "making the directory flashproof-results/storage-";
+    ended.expect_error(3, &[made, "Permission denied", "give an --out that this user may write to"]);
 }
 
 #[test]
 fn no_example_of_a_help_text_is_broken_at_80_columns() {
     let bench = Bench::new();
-    let commands = [
-        "storage",
-        "storage tenants",
-        "index",
-        "certify",
-        "rate",
-        "rate predict",
-        "baseline",
-        "doctor",
-        "prep",
-        "report",
-        "report status",
-        "report compare",
-        "latency",
-        "latency server",
-        "size profile",
-        "size config",
-        "size align",
-        "size select",
-        "trace",
-        "completions",
-    ];
-    for command in commands {
-        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
+    let commands = "storage, storage tenants, index, certify, rate, rate predict, baseline, doctor, prep, report, \
+                    report status, report compare, latency, latency server, size profile, size config, size align, \
+                    size select, trace, completions";
+    for command in commands.split(", ") {
         let examples = |columns: &str| {
-            let mut help = bench.prepare(&words);
+            let mut help = bench.prepare(&words(&format!("{command} --help")));
             help.env("COLUMNS", columns);
             let text = Running::start(help).end().expect(0).stdout;
             let (_, behind) =

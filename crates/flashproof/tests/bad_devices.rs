@@ -47,16 +47,11 @@ fn the_placeholder_of_examples_is_known_as_that() {
     let bench = Bench::new();
     bench.link_examples();
     let why = "PUT-YOUR-DRIVE-HERE is a placeholder from flashproof's examples, not a device";
-    bench
-        .flashproof(&["storage", "examples/device-1x.conf", "--out", OUT])
-        .expect_error(3, &[why, "(`flashproof doctor` lists the devices)"]);
-    refused(
-        &bench,
-        "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE",
-        &format!("{why}; replace it with your device's name (`flashproof doctor` lists the devices)"),
-    );
-    let doctor = bench.flashproof(&["doctor", "PUT-YOUR-DRIVE-HERE"]).expect(1);
-    assert!(doctor.stdout.contains(why), "{}", doctor.stdout);
+    let doctor = "(`flashproof doctor` lists the devices)";
+    bench.line("storage examples/device-1x.conf --out run").expect_error(3, &[why, doctor]);
+    let advice = format!("{why}; replace it with your device's name {doctor}");
+    refused(&bench, "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE", &advice);
+    bench.flashproof(&["doctor", "PUT-YOUR-DRIVE-HERE"]).expect(1).shows(&[why]);
 }
 
 #[test]
@@ -65,10 +60,8 @@ fn a_size_is_for_files_alone() {
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
     for writes in [true, false] {
         let config = format!("{}file-size-mbytes: 8\n", load(&device.name, writes));
-        bench.storage(&config, &["--erase", &device.name]).expect_error(
-            2,
-            &[&format!("cannot use file-size-mbytes with {} - it is a block device", device.name), "leave out"],
-        );
+        let why = format!("cannot use file-size-mbytes with {} - it is a block device", device.name);
+        bench.storage(&config, &["--erase", &device.name]).expect_error(2, &[&why, "leave out"]);
     }
     assert!(device.content().iter().all(|byte| *byte == 0));
 }
@@ -114,11 +107,9 @@ fn a_file_without_a_size_is_not_written_to() {
     let bench = Bench::new();
     bench.write_victim("victim", 2);
     let before = bench.read("victim");
-    bench.storage(&load("victim", true), &["--erase", "victim"]).expect_errors(
-        3,
-        &["refusing to write to victim - it is a regular file; to test a file give its size with file-size-mbytes, or name a \
-           block device instead"],
-    );
+    let advice = "to test a file give its size with file-size-mbytes, or name a block device instead";
+    let ended = bench.storage(&load("victim", true), &["--erase", "victim"]);
+    ended.expect_errors(3, &[format!("refusing to write to victim - it is a regular file; {advice}")]);
     assert!(before == bench.read("victim"));
 }
 
@@ -137,13 +128,9 @@ fn a_read_only_device_is_read_but_not_written_to() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &["--read-only"]) else { return };
     let name = device.name.as_str();
-    bench.storage(&load(name, true), &["--erase", name]).expect_errors(
-        3,
-        &[format!(
-            "refusing to write to {name} - it is read-only (the device says so); make it writable (`blockdev --setrw`), or name \
-             another device"
-        )],
-    );
+    let why = "it is read-only (the device says so); make it writable (`blockdev --setrw`), or name another device";
+    let ended = bench.storage(&load(name, true), &["--erase", name]);
+    ended.expect_errors(3, &[format!("refusing to write to {name} - {why}")]);
     assert!(!bench.exists(OUT));
     bench.storage(&load(name, false), &["--sla", "99%>10s"]).expect(0);
     assert!(device.content().iter().all(|&byte| byte == 0));

@@ -7,7 +7,7 @@ use conclusions::baseline::{Part, Point, knee, points, points_of};
 use conclusions::series::{Series, State};
 use results::judge::Outcome;
 use std::time::Duration;
-use support::{Bench, LoopDevice, Running, tool};
+use support::{Bench, LoopDevice, Running, tool, words};
 
 /// Two channels: 1,000 reads or 2,000 writes a second.
 const SLOW: &str = "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";
@@ -23,14 +23,13 @@ fn series(bench: &Bench) -> Series {
 fn each_profile_stands_beside_the_real_fio_s_and_nothing_is_written() {
     let bench = Bench::new();
     let Some(_) = tool("fio", &["--version"]) else { return };
-    let refused = bench.flashproof(&words("baseline sim: --duration 2m --cross-check --out b")).expect(2);
-    assert!(refused.stderr.contains("fio has no simulated drives"), "{}", refused.stderr);
+    let refused = bench.line("baseline sim: --duration 2m --cross-check --out b").expect(2);
+    refused.says(&["fio has no simulated drives"]);
     let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
     device.put(8 << 20, &[7; 1 << 20]);
-    let line =
-        format!("baseline {} --read-only --max-depth 1 --duration 7s --bs 128k --cross-check --out b", device.name);
-    let ended = bench.flashproof(&words(&line)).expect(0);
-    assert!(ended.stdout.contains("Cross-check: 3 rounds of flashproof and 3 rounds of fio-"), "{}", ended.stdout);
+    let options = "--read-only --max-depth 1 --duration 7s --bs 128k --cross-check --out b";
+    let ended = bench.line(&format!("baseline {} {options}", device.name)).expect(0);
+    ended.shows(&["Cross-check: 3 rounds of flashproof and 3 rounds of fio-"]);
     let series = series(&bench);
     let checked: Vec<_> = series.steps.iter().filter(|step| step.details["cross_check"].is_object()).collect();
     assert_eq!(checked.len(), 1, "a single profile");
@@ -42,10 +41,6 @@ fn each_profile_stands_beside_the_real_fio_s_and_nothing_is_written() {
     assert_eq!(device.content()[8 << 20], 7);
 }
 
-fn words(line: &str) -> Vec<&str> {
-    line.split_whitespace().collect()
-}
-
 fn near(found: f64, expected: f64) {
     assert!((found / expected - 1.0).abs() < 0.03, "{found}, not {expected}");
 }
@@ -54,7 +49,7 @@ fn near(found: f64, expected: f64) {
 fn a_drive_is_found_to_be_what_it_is() {
     let bench = Bench::new();
     let line = format!("baseline {SLOW} --duration 2m --out b --html page.html");
-    let ended = bench.flashproof(&words(&line)).expect(0);
+    let ended = bench.line(&line).expect(0);
     assert_eq!(bench.read("page.html"), bench.read("b/report.html"));
     let series = series(&bench);
     assert_eq!(ended.stderr.lines().count(), 1 + series.steps.len(), "a line for each job: {}", ended.stderr);
@@ -87,15 +82,15 @@ fn a_drive_is_found_to_be_what_it_is() {
     assert!(reads.undone + writes.undone > 0 && reads.answer.max_us > 50_000.0, "{cell:?}");
     // If more than 1 % of the reads were never done, the 99th percentile is above the latencies of all completed reads.
     assert!(reads.answer.at(99.0).is_none_or(|us| us > 500_000.0), "{cell:?}");
-    assert!(ended.stdout.contains(" of 1,600  ") && ended.stdout.contains("  > "), "{}", ended.stdout);
+    ended.shows(&[" of 1,600  ", "  > "]);
     assert!(ended.stdout.contains("knee at queue depth 2") && bench.exists("b/report.html"), "{}", ended.stdout);
     let saturation: Vec<_> = of(Part::Saturation, false).iter().map(|point| point.steady).collect();
     assert_eq!(saturation, [None, None, None, None, Some(true)]);
     // The same command again shows the same result.
-    let again = bench.flashproof(&words(&line)).expect(0);
+    let again = bench.line(&line).expect(0);
     assert_eq!(again.stdout, ended.stdout);
-    let other = bench.flashproof(&words(&line.replace("2m", "3m"))).expect(2);
-    assert!(other.stderr.contains("time under load was \"2 min\", but is \"3 min\" now"), "{}", other.stderr);
+    let other = bench.line(&line.replace("2m", "3m")).expect(2);
+    other.says(&["time under load was \"2 min\", but is \"3 min\" now"]);
 }
 
 #[test]
@@ -104,12 +99,11 @@ fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
     let line = "baseline sim:channels=4+read-us=200+write-us=200 --duration 2m --out b";
     let mut running = Running::start(bench.prepare(&words(line)));
     running.wait_to_hear("reads at depth 4:");
-    running.signal("KILL");
-    assert_eq!(running.end().signal, Some(9));
+    assert_eq!(running.end_by("KILL").signal, Some(9));
     let before = series(&bench);
     let done = points(&before).len();
     assert!(before.conclusion.is_none() && done > 5, "{done}");
-    let ended = bench.flashproof(&words(line)).expect(0);
+    let ended = bench.line(line).expect(0);
     let after = series(&bench);
     assert_eq!(after.steps[..done], before.steps[..done], "finished jobs are not repeated");
     let of = |state| after.steps.iter().filter(|step| step.state == state).count();
@@ -147,16 +141,14 @@ fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
 fn tests_of_snia_say_what_they_are_and_what_they_left_out() {
     let bench = Bench::new();
     let line = format!("baseline {SLOW} --pts latency,throughput --pts-round 1 --out b --quiet");
-    let ended = bench.flashproof(&words(&line)).expect(0);
-    for told in [
+    let ended = bench.line(&line).expect(0);
+    ended.shows(&[
         "not a result certified by SNIA",
         "the jobs lasted 1 s, not 60 s",
         "neither purged nor preconditioned",
         "latency test, mean and longest response time, steady in round 5",
         "throughput test, MB/s, steady in round 5",
-    ] {
-        assert!(ended.stdout.contains(told), "{told}: {}", ended.stdout);
-    }
+    ]);
     let row = ended.stdout.lines().find(|line| line.starts_with("4 KiB ")).unwrap();
     let cells: Vec<_> = row.split("  ").filter(|cell| !cell.trim().is_empty()).map(str::trim).collect();
     // Histograms have a resolution of two digits.
@@ -198,7 +190,7 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
     for (rate, interrupted) in [("0.01", 0), ("0.5", 1)] {
         let bench = Bench::new();
         let line = format!("baseline {SLOW} {SLOW}+error-rate={rate} --duration 2m --out b --quiet");
-        let ended = bench.flashproof(&words(&line)).expect(1);
+        let ended = bench.line(&line).expect(1);
         let sentence = ended.stdout.lines().find(|line| line.contains(" failed: ")).unwrap();
         assert!(sentence.contains(&format!("error-rate={rate}")) && sentence.contains("I/O error"), "{sentence}");
         let series = series(&bench);
@@ -243,18 +235,16 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
     let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
     device.put(8 << 20, &[7; 1 << 20]);
     let line = |more: &str| format!("baseline {} --duration 67s --out b --no-prep {more}", device.name);
-    let refused = bench.flashproof(&words(&line(""))).expect(3);
-    assert!(refused.stderr.contains("--erase"), "{}", refused.stderr);
+    bench.line(&line("")).expect(3).says(&["--erase"]);
     assert_eq!(device.content()[8 << 20], 7);
     // Reads need no consent, and change nothing on the device.
     let reads = format!("baseline {} --read-only --max-depth 1 --duration 7s --out r --quiet", device.name);
-    bench.flashproof(&words(&reads)).expect(0);
+    bench.line(&reads).expect(0);
     assert_eq!(device.content()[8 << 20], 7);
     let erase = format!("--erase {}", device.name);
     let mut running = Running::start(bench.prepare(&words(&line(&erase))));
     running.wait_to_hear("saturation, round 2:");
-    running.signal("TERM");
-    let ended = running.end().expect(4);
+    let ended = running.end_by("TERM").expect(4);
     // A job lasts seconds, so the signal can arrive between two jobs.
     let told = ended.stdout.contains("INTERRUPTED: run the same command")
         || ended.stderr.contains("ended before a run began - repeat the command");
@@ -275,8 +265,8 @@ fn the_write_saturation_of_snia_begins_on_a_drive_that_was_emptied_and_ends_when
     let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
     device.put(0, &[7; 16 << 20]);
     let line = format!("--pts saturation --pts-round 1 --erase {} --out b --no-trace", device.name);
-    let ended = bench.flashproof(&words(&format!("baseline {} {line}", device.name))).expect(0);
-    assert!(ended.stderr.contains("discarding each whole device, as"), "{}", ended.stderr);
+    let ended = bench.line(&format!("baseline {} {line}", device.name)).expect(0);
+    ended.says(&["discarding each whole device, as"]);
     let points = points(&series(&bench));
     let written: f64 = points.iter().map(|point| point.writes.as_ref().unwrap().mbps * 1e6).sum();
     let last = points.last().unwrap().writes.as_ref().unwrap().mbps * 1e6;

@@ -34,20 +34,16 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
     let first = ended.stdout.lines().find(|line| !line.is_empty()).unwrap();
     assert!(first.starts_with("PASS (screening): passed the screening for 1x: stage 1: "), "{first}");
     assert!(!ended.stdout.contains("certified"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("this is only a screening, because the drives are simulated"), "{}", ended.stdout);
-    assert!(ended.stderr.contains("stage 2 of 2: PASS: ran to completion"), "{}", ended.stderr);
+    ended.shows(&["this is only a screening, because the drives are simulated"]);
+    ended.says(&["stage 2 of 2: PASS: ran to completion"]);
     let steps: Vec<_> = ended.stderr.lines().filter(|line| line.contains("stage ")).collect();
     assert!(steps.len() == 2 && !ended.stderr.contains("run directory:"), "a line for each stage: {}", ended.stderr);
     for file in ["series.json", "report.html", "stage-1/verdict.json", "stage-2/verdict.json"] {
         assert!(bench.exists(&format!("flashproof-results/certify-sim-1x/{file}")), "{file}");
     }
     let again = certify(&bench, &[]).expect(0);
-    assert!(
-        again.stderr.contains("is complete, with the result below") && again.stdout == ended.stdout,
-        "{}\n{}",
-        again.stderr,
-        again.stdout
-    );
+    again.says(&["is complete, with the result below"]);
+    assert_eq!(again.stdout, ended.stdout);
     assert!(!bench.exists("flashproof-results/certify-sim-1x/stage-1.2"));
 }
 
@@ -56,19 +52,18 @@ fn after_kill_9_it_goes_on_with_the_stage_that_was_running() {
     let bench = Bench::new();
     let mut running = Running::start(bench.prepare(&[&["certify"], &SHORT[..]].concat()));
     running.wait_until("stage 2 runs", || bench.exists("series/stage-2/manifest.json"));
-    running.signal("KILL");
-    assert_eq!(running.end().signal, Some(9));
+    assert_eq!(running.end_by("KILL").signal, Some(9));
     let steps = series(&bench).steps;
     assert_eq!([steps[0].state, steps[1].state], [State::Done, State::Running]);
     let first = written(&bench, "stage-1");
 
     let ended = certify(&bench, &SHORT).expect(0);
-    assert!(ended.stderr.contains("stage 2 did not complete (its program was killed"), "{}", ended.stderr);
+    ended.says(&["stage 2 did not complete (its program was killed"]);
     assert!(!ended.stderr.contains("stage 1 of 2"), "{}", ended.stderr);
     assert_eq!(written(&bench, "stage-1"), first, "a finished stage is not run again");
     let steps = series(&bench).steps;
     assert_eq!((steps[0].attempts, steps[1].attempts, steps[1].dir.as_str()), (1, 2, "stage-2.2"));
-    assert!(ended.stdout.contains("stage 2 was begun 2 times"), "{}", ended.stdout);
+    ended.shows(&["stage 2 was begun 2 times"]);
 }
 
 #[test]
@@ -76,9 +71,7 @@ fn after_ctrl_c_it_goes_on_with_the_stage_that_was_running() {
     let bench = Bench::new();
     let mut running = Running::start(bench.prepare(&[&["certify"], &SHORT[..]].concat()));
     running.wait_until("the run has begun", || bench.exists("series/stage-1/manifest.json"));
-    running.signal("INT");
-    let ended = running.end().expect(4);
-    assert!(ended.stdout.contains("INTERRUPTED (screening): stage 1 of 2 was ended by SIGINT"), "{}", ended.stdout);
+    running.end_by("INT").expect(4).shows(&["INTERRUPTED (screening): stage 1 of 2 was ended by SIGINT"]);
     assert_eq!(series(&bench).steps[0].state, State::Interrupted);
     assert_eq!(series(&bench).conclusion, None);
     certify(&bench, &SHORT).expect(0);
@@ -92,11 +85,9 @@ fn only_one_process_runs_a_series() {
     let day = ["certify", "--out", SERIES, "--duration", "24h"];
     let mut running = Running::start(bench.prepare(&day));
     running.wait_until("stage 1 runs", || bench.exists("series/stage-1"));
-    bench
-        .flashproof(&day)
-        .expect_error(3, &["resuming the series in series - another flashproof process runs this series now"]);
-    running.signal("KILL");
-    running.end();
+    let refused = "resuming the series in series - another flashproof process runs this series now";
+    bench.flashproof(&day).expect_error(3, &[refused]);
+    running.end_by("KILL");
 }
 
 #[test]
@@ -156,23 +147,15 @@ fn a_drive_that_fails_stage_1_is_not_stressed_unless_all_stages_are_wanted() {
     let bench = Bench::new();
     let slow = ["sim:read-us=1500", "--out", SERIES, "--load", "0.05", "--duration", "1m"];
     let ended = certify(&bench, &slow).expect(1);
-    assert!(
-        ended.stdout.contains("FAIL (screening): failed the screening for 0.05x: stage 1 failed: 100 % of reads"),
-        "{}",
-        ended.stdout
-    );
-    assert!(
-        ended.stdout.contains("because an earlier stage failed: stage 2 (--all-stages runs them)"),
-        "{}",
-        ended.stdout
-    );
+    ended.shows(&["FAIL (screening): failed the screening for 0.05x: stage 1 failed: 100 % of reads"]);
+    ended.shows(&["because an earlier stage failed: stage 2 (--all-stages runs them)"]);
     assert_eq!(series(&bench).steps[1].state, State::Planned);
 
     let all = certify(&bench, &[&slow[..], &["--all-stages"]].concat()).expect(1);
     let steps = series(&bench).steps;
     assert_eq!([steps[0].outcome, steps[1].outcome], [Some(Outcome::Fail), Some(Outcome::Pass)]);
     assert_eq!((steps[0].attempts, steps[1].attempts), (1, 1));
-    assert!(all.stdout.contains("stage 1 failed: 100 % of reads"), "{}", all.stdout);
+    all.shows(&["stage 1 failed: 100 % of reads"]);
 }
 
 #[test]
@@ -183,8 +166,7 @@ fn stage_2_may_be_slow_but_has_to_complete() {
                 read-reqs-per-sec: 2000\narrival: poisson\nseed: 1\n";
     bench.write("one.conf", text);
     let options = ["--config", "one.conf", "--out", SERIES, "--duration", "5m"];
-    let ended = certify(&bench, &options).expect(0);
-    assert!(ended.stdout.contains("passed the screening for 1 times one.conf: stage 1: "), "{}", ended.stdout);
+    certify(&bench, &options).expect(0).shows(&["passed the screening for 1 times one.conf: stage 1: "]);
     let step = &series(&bench).steps[1];
     assert_eq!((step.outcome, &step.details["verdict"]), (Some(Outcome::Pass), &"fail".into()));
     assert!(step.reason.contains("which this stage allows"), "{}", step.reason);
@@ -192,23 +174,18 @@ fn stage_2_may_be_slow_but_has_to_complete() {
     // The drive holds 1.5x. At twice this load it falls behind by more than max-lag-sec.
     let more = ["--config", "one.conf", "--out", "more", "--load", "1.5", "--duration", "5m", "--sla", "99%>1ms"];
     let ended = certify(&bench, &more).expect(1);
-    assert!(ended.stdout.contains("stage 2 failed: stopped because reads@sim:"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("the stage did not run to completion"), "{}", ended.stdout);
+    ended.shows(&["stage 2 failed: stopped because reads@sim:", "the stage did not run to completion"]);
 }
 
 #[test]
 fn slices_that_a_file_would_make_twice_as_long_are_asked_for() {
     let bench = Bench::new();
-    bench.write(
-        "rare.conf",
-        "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 5\nreport-interval-sec: 7200\n",
-    );
+    let text = "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 5\nreport-interval-sec: 7200\n";
+    bench.write("rare.conf", text);
     let options = ["--config", "rare.conf", "--out", SERIES, "--duration", "4h"];
-    let refused = certify(&bench, &options).expect(2);
-    assert!(refused.stderr.contains("slices last 7200 s, over 10 % longer"), "{}", refused.stderr);
+    certify(&bench, &options).expect(2).says(&["slices last 7200 s, over 10 % longer"]);
     let ended = certify(&bench, &[&options[..], &["--slice", "2h"]].concat()).expect(0);
-    let words = "passed the screening for 1 times rare.conf in slices of 2 h: stage 1";
-    assert!(ended.stdout.contains(words), "{}", ended.stdout);
+    ended.shows(&["passed the screening for 1 times rare.conf in slices of 2 h: stage 1"]);
 }
 
 #[test]
@@ -220,12 +197,8 @@ fn several_devices_are_tested_alone_and_together_and_compared() {
     let devices: Vec<_> = steps.iter().map(|step| step.devices.clone()).collect();
     assert_eq!(devices, [vec![1], vec![1], vec![0, 1], vec![0, 1]]);
     assert!(steps.iter().all(|step| step.outcome == Some(Outcome::Pass)));
-    assert!(
-        ended.stdout.contains("linear: with all devices under load, every device stays within the limits"),
-        "{}",
-        ended.stdout
-    );
-    assert!(ended.stdout.contains("in the first two stages, sim:name=b was tested alone"), "{}", ended.stdout);
+    ended.shows(&["linear: with all devices under load, every device stays within the limits"]);
+    ended.shows(&["in the first two stages, sim:name=b was tested alone"]);
     let ratios = steps[2].details["linearity"]["ratios"].as_array().unwrap();
     assert_eq!(ratios.len(), 2);
     assert_eq!(ratios[0]["alone"]["device"], "sim:name=b");
@@ -260,15 +233,11 @@ fn a_device_is_prepared_first_and_only_once() {
     // A loop device on a busy machine may be too slow, so both verdicts are accepted. Only the procedure is tested.
     let options = ["--out", SERIES, "--load", "0.02", "--duration", "3s", "--sla", "99%>10s"];
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect_judged();
-    assert!(
-        ended.stderr.contains(&format!("not recorded as prepared: {}; preparing first", device.name)),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.stdout.contains(&format!("{}: prepared", device.name)), "{}", ended.stdout);
-    assert!(ended.stdout.contains("ed the screening for 0.02x within its own limits (99%>10s)"), "{}", ended.stdout);
+    ended.says(&[format!("not recorded as prepared: {}; preparing first", device.name)]);
+    ended.shows(&[format!("{}: prepared", device.name)]);
+    ended.shows(&["ed the screening for 0.02x within its own limits (99%>10s)"]);
     let because = format!("because {} is a loop device, which is a file, and a stage lasts 3 s, not 24 h", device.name);
-    assert!(ended.stdout.contains(&format!("this is only a screening, {because}")), "{}", ended.stdout);
+    ended.shows(&[format!("this is only a screening, {because}")]);
     let again = certify(&bench, &[&[device.name.as_str(), "--fresh"], &options[..]].concat()).expect_judged();
     assert!(!again.stderr.contains("preparing"), "{}", again.stderr);
 }
@@ -279,5 +248,5 @@ fn without_preparation_it_is_said_loudly() {
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
     let options = ["--no-prep", "--out", SERIES, "--load", "0.02", "--duration", "3s", "--sla", "99%>10s", "-q"];
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect_judged();
-    assert!(ended.stdout.contains(&format!("NOT PREPARED: no record says that {}", device.name)), "{}", ended.stdout);
+    ended.shows(&[format!("NOT PREPARED: no record says that {}", device.name)]);
 }

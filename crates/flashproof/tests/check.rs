@@ -10,8 +10,7 @@ use support::{Bench, Ended, LoopDevice, Nobody, OUT, Running, Undo, tool};
 
 /// Runs a check, asserts its exit code, and returns its JSON.
 fn check(bench: &Bench, arguments: &[&str], code: i32) -> Value {
-    let ended = bench.flashproof(&[&["check"], arguments, &["--json", "--out", OUT]].concat()).expect(code);
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout))
+    bench.flashproof(&[&["check"], arguments, &["--json", "--out", OUT]].concat()).expect(code).json()
 }
 
 /// Outcomes of the criteria of a check, each with its run, stream and metric.
@@ -68,9 +67,7 @@ fn each_limit_is_held_by_a_drive_that_is_just_good_enough_and_not_by_one_that_ju
     let outcome_on = |name: &str, criterion: &str, drive: &str| {
         let bench = Bench::new();
         let seconds = if name == "zookeeper" { "2h" } else { "24s" };
-        let ended = bench.flashproof(&["check", name, drive, "--json", "--out", OUT, "--for", seconds]);
-        let json: Value =
-            serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
+        let json = bench.flashproof(&["check", name, drive, "--json", "--out", OUT, "--for", seconds]).json();
         let of = criteria(&json).into_iter().find(|(of, _)| of == criterion);
         of.unwrap_or_else(|| panic!("{name} has no {criterion}: {json}")).1
     };
@@ -87,36 +84,18 @@ fn each_limit_is_held_by_a_drive_that_is_just_good_enough_and_not_by_one_that_ju
 fn a_check_prints_its_verdict_with_the_figure_the_limit_and_its_source() {
     let bench = Bench::new();
     let ended = bench.flashproof(&["check", "etcd", "sim:", "--out", OUT, "--html", "page.html"]).expect(0);
-    assert!(
-        ended.stdout.starts_with("\nPASS etcd on sim:\n") || ended.stdout.starts_with("PASS etcd on sim:\n"),
-        "{}",
-        ended.stdout
-    );
-    for part in ["p99 of wal-flushes", "it must be below 10 ms", "https://", "not tested: ", "[2] folklore: "] {
-        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
-    }
-    assert!(
-        ended.stdout.lines().all(|line| line.chars().count() <= 120 || line.contains("https://")),
-        "{}",
-        ended.stdout
-    );
+    let page = &ended.stdout;
+    assert!(page.strip_prefix('\n').unwrap_or(page).starts_with("PASS etcd on sim:\n"), "{page}");
+    ended.shows(&["p99 of wal-flushes", "it must be below 10 ms", "https://", "not tested: ", "[2] folklore: "]);
+    assert!(page.lines().all(|line| line.chars().count() <= 120 || line.contains("https://")), "{page}");
     assert!(bench.text("page.html").contains("Is sim: good enough for etcd?"));
     assert!(bench.exists("run/check.json") && bench.exists("run/check.toml") && bench.exists("run/wal/verdict.json"));
-    let run = bench.flashproof(&["report", "run/wal"]).expect(0);
-    assert!(
-        run.stdout.contains("PASS (screening, SLA 1%>10ms,1%>500ms)"),
-        "the run alone says the same: {}",
-        run.stdout
-    );
-    let again = bench.flashproof(&["report", "run"]).expect(0);
-    assert!(again.stdout.contains("PASS etcd on sim:"), "{}", again.stdout);
+    // The run alone says the same.
+    bench.flashproof(&["report", "run/wal"]).expect(0).shows(&["PASS (screening, SLA 1%>10ms,1%>500ms)"]);
+    bench.flashproof(&["report", "run"]).expect(0).shows(&["PASS etcd on sim:"]);
     fs::remove_file(bench.path("run/wal/verdict.json")).unwrap();
     let again = bench.flashproof(&["report", "run"]).expect(4);
-    assert!(
-        again.stdout.contains("check.json says PASS for run wal, but the directory of the run says INVALID"),
-        "{}",
-        again.stdout
-    );
+    again.shows(&["check.json says PASS for run wal, but the directory of the run says INVALID"]);
 }
 
 #[test]
@@ -137,11 +116,9 @@ fn a_pass_within_a_burst_is_only_measured_and_its_end_is_found() {
     let json = check(&bench, &["vault", "sim:"], 0);
     assert_eq!(json["outcome"], "measured");
     let sentence = json["checks"][0]["sentence"].as_str().unwrap();
-    assert!(
-        sentence.contains("every limit was met, but perhaps only during a burst (")
-            && sentence.contains("with --for 40min"),
-        "{sentence}"
-    );
+    for part in ["every limit was met, but perhaps only during a burst (", "with --for 40min"] {
+        assert!(sentence.contains(part), "{sentence}");
+    }
 
     let text = own(|text| text.replace("seconds = 2\njobs", "seconds = 60\njobs"))
         .replace("seconds = 2\n", "seconds = 2400\n")
@@ -203,10 +180,8 @@ fn all_checks_make_one_table_and_values_are_written_for_programs() {
     }
     let values = bench.text("run/scylladb/io_properties.yaml");
     assert!(values.contains("mountpoint: sim:") && !values.contains('{'), "{values}");
-    let list = bench.flashproof(&["check"]).expect(0);
-    assert!(list.stdout.contains("Does a sync of the write-ahead log"), "{}", list.stdout);
-    let shown = bench.flashproof(&["check", "etcd", "--show"]).expect(0);
-    assert!(shown.stdout.contains("[[run.criterion]]") && shown.stdout.contains("source = "), "{}", shown.stdout);
+    bench.flashproof(&["check"]).expect(0).shows(&["Does a sync of the write-ahead log"]);
+    bench.flashproof(&["check", "etcd", "--show"]).expect(0).shows(&["[[run.criterion]]", "source = "]);
 }
 
 /// A user's own check, modified by `change`.
@@ -250,9 +225,7 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
     bench.write("wrong.toml", own(|text| text.replace("rw=write", "rw=rw").replace("log-flushes", "log-syncs")));
     let refused = bench.flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"]).expect(2);
     assert!(!refused.stderr.contains("for later reads"), "{}", refused.stderr);
-    bench
-        .flashproof(&["check", "etdc", "sim:"])
-        .expect_error(2, &["there is no check \"etdc\" - the checks are ", "etcd"]);
+    bench.line("check etdc sim:").expect_error(2, &["there is no check \"etdc\" - the checks are ", "etcd"]);
     bench.flashproof(&["check", "none.toml", "sim:"]).expect_error(2, &["cannot read the check \"none.toml\""]);
     bench.flashproof(&["check", "/dev/zero", "sim:"]).expect_error(2, &["cannot read the check \"/dev/zero\""]);
     bench.flashproof(&["check", "etcd"]).expect_error(2, &["no path is given"]);
@@ -291,20 +264,18 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     let arguments = |out| ["check", "./mine.toml", &data, "--json", "--out", out];
     let ended: Ended = nobody.flashproof(&bench, &arguments(&first));
     assert!(matches!(ended.code, Some(0 | 1 | 4)), "{} {}", ended.stdout, ended.stderr);
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let json = ended.json();
     assert!(json["checks"][0]["criteria"][0]["figure"].as_f64().unwrap() > 0.0, "{json}");
     assert!(json["checks"][0]["disk"].as_str().unwrap().starts_with("loop"), "{json}");
     assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "the files of the check are removed");
 
-    let mut running = Running::start(nobody_command(
-        &nobody,
-        &bench,
-        &["check", "./mine.toml", &data, "--for", "10m", "--out", &second],
-    ));
+    let words = nobody.command();
+    let mut command = bench.command(words[0]);
+    command.args(&words[1..]).args(["check", "./mine.toml", &data, "--for", "10m", "--out", &second]);
+    let mut running = Running::start(command);
     let own_dir = at.join("data/flashproof-check");
     running.wait_until("its file is there", || own_dir.join("log").exists());
-    running.signal("KILL");
-    running.end();
+    running.end_by("KILL");
     assert!(own_dir.join("log").exists(), "a killed check leaves its file");
     let ended = nobody.flashproof(&bench, &arguments(&third));
     assert!(matches!(ended.code, Some(0 | 1 | 4)), "{} {}", ended.stdout, ended.stderr);
@@ -314,13 +285,6 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     let error = nobody.flashproof(&bench, &["check", "./large.toml", &data, "--out", &fourth]);
     error.expect_error(3, &["its files need 1.07 GB", "stay free"]);
     assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
-}
-
-fn nobody_command(nobody: &Nobody, bench: &Bench, arguments: &[&str]) -> std::process::Command {
-    let words = nobody.command();
-    let mut command = bench.command(words[0]);
-    command.args(&words[1..]).args(arguments);
-    command
 }
 
 #[test]

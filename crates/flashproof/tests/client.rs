@@ -14,12 +14,9 @@ const CONFIG: &str = "service {\n service-threads 1\n}\nnetwork {\n service {\n 
 #[test]
 fn help_is_a_long_option_because_h_is_the_host() {
     let bench = Bench::new();
-    let help = bench.flashproof(&["engine", "client", "--help"]).expect(0).stdout;
-    for said in
-        ["-h, --host", "-z, --connections", "-g, --rate", "RU,95", "--verify", "--batch-read-size", "prefer-rack"]
-    {
-        assert!(help.contains(said), "{said}: {help}");
-    }
+    let help = bench.line("engine client --help").expect(0);
+    help.shows(&["-h, --host", "-z, --connections", "-g, --rate", "RU,95", "--verify", "--batch-read-size"]);
+    help.shows(&["prefer-rack"]);
 }
 
 #[test]
@@ -33,9 +30,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         (&["-h", "db1:port"], "the port must be a number from 1 to 65535"),
         (&["-k", "0"], "1.."),
     ] {
-        let all: Vec<&str> =
-            std::iter::once("engine").chain(std::iter::once("client")).chain(options.iter().copied()).collect();
-        bench.flashproof(&all).expect_error(2, &[said]);
+        bench.flashproof(&[&["engine", "client"], options].concat()).expect_error(2, &[said]);
     }
     // Nothing listens on the port of a connected client socket, and the kernel gives this port to no other program.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -57,8 +52,7 @@ fn records_that_were_inserted_otherwise_are_not_verified_and_it_is_said_what_the
         bench.flashproof(&[&client[..], &verify, other].concat()).expect_error(2, &said);
     }
     bench.flashproof(&[&client[..], &verify, &["-o", "B:100"]].concat()).expect(0);
-    running.signal("TERM");
-    running.end().expect(0);
+    running.end_by("TERM").expect(0);
 }
 
 #[test]
@@ -68,9 +62,8 @@ fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user(
     bench.write("password", "wrong\n");
     let host = server.host();
     let client = ["engine", "client", "-h", &host, "-k", "50", "-o", "B:100", "-w", "I"];
-    bench
-        .flashproof(&client)
-        .expect_error(3, &["the server wants a login: \"ERROR:80:not authenticated\" - give --user"]);
+    let wanted = "the server wants a login: \"ERROR:80:not authenticated\" - give --user";
+    bench.flashproof(&client).expect_error(3, &[wanted]);
     let user = [&client[..], &["--user", "admin", "--password-file", "password"]].concat();
     bench.flashproof(&user).expect_error(3, &[&host, "user admin cannot log in - the password is wrong (code 65)"]);
     bench.flashproof(&[&user[..], &["--auth", "external"]].concat()).expect_error(2, &["give --tls"]);
@@ -87,36 +80,29 @@ fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user(
     let host = format!("localhost:{port}");
     let open: Vec<_> = user.iter().map(|word| if word.starts_with("127.") { host.as_str() } else { word }).collect();
     bench.flashproof(&[&open[..], &["--sla", "99%>10s", "-T", "20000", "--out", OUT]].concat()).expect(0);
-    running.signal("TERM");
-    running.end().expect(0);
-}
-
-/// Configuration of a server that writes a buffer only when it is full. The fixed address stays the same after a
-/// restart.
-fn forgetful() -> (u16, String) {
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let config = CONFIG.replace("port 0", &format!("address 127.0.0.1\n port {port}"));
-    (port, config.replace("filesize 16M", "filesize 16M\n flush-max-ms 0"))
+    running.end_by("TERM").expect(0);
 }
 
 #[test]
 fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_doubt_are_none() {
     let bench = Bench::new();
-    let (port, config) = forgetful();
+    // The server writes a buffer only when it is full. The fixed address stays the same after a restart.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = CONFIG.replace("port 0", &format!("address 127.0.0.1\n port {port}"));
+    let config = config.replace("filesize 16M", "filesize 16M\n flush-max-ms 0");
     let Some((mut server, _)) = serve(&bench, &config) else { return };
     let (address, port) = (format!("127.0.0.1:{port}"), port.to_string());
+    let start = || serve(&bench, &config).expect("it was there before").0;
     let restart = |server: Running| {
-        server.signal("KILL");
-        assert_eq!(server.end().signal, Some(9));
-        serve(&bench, &config).expect("it was there before").0
+        assert_eq!(server.end_by("KILL").signal, Some(9));
+        start()
     };
     let client = ["engine", "client", "-p", &port, "-k", "200", "-o", "B:100", "-z", "4", "-T", "20000"];
     let client = |more: &[&str]| bench.prepare(&[&client[..], &["--sla", "99%>3600s"], more].concat());
     // 200 records stay in memory, because they fit in a write block, until the server shuts down cleanly.
     Running::start(client(&["-w", "I", "--out", "first"])).end().expect(0);
-    server.signal("TERM");
-    server.end().expect(0);
-    server = serve(&bench, &config).expect("it was there before").0;
+    server.end_by("TERM").expect(0);
+    server = start();
 
     // The writes before the kill also fit into one write block, so they are only in memory.
     let load = ["-w", "RU,50", "-g", "400", "--verify", "--duration", "3600", "--max-errors", "1000000000", "--quiet"];
@@ -124,8 +110,7 @@ fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_do
     load.wait_until("it has written", || statistic(&address, "client_write_success") >= 150);
     server = restart(server);
     load.wait_until("it has read", || statistic(&address, "client_read_success") >= 100);
-    load.signal("INT");
-    let ended = load.end();
+    let ended = load.end_by("INT");
     let run = bench.run();
     let RecordsRead { records, refused: Some(refused) } = run.verdict.records_read.unwrap() else { panic!() };
     let Refused { old, missing, foreign, torn } = refused;
@@ -134,26 +119,22 @@ fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_do
     assert_eq!((missing, foreign, torn), (0, 0, 0), "{:?}", run.verdict.failures);
     assert!(records >= reads && records <= reads + failed, "{failed} of {reads} failed, {records} were read");
     let said = format!(" read and verified: {} old, 0 missing, 0 foreign, 0 torn", Grouped(old));
-    assert!(ended.stdout.contains(&said), "{}", ended.stdout);
+    ended.shows(&[&said]);
     assert!(run.verdict.failures[0].contains("although write"), "{:?}", run.verdict.failures);
-    let json = bench.flashproof(&["report", OUT, "--json"]).expect(1).stdout;
-    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let json = bench.flashproof(&["report", OUT, "--json"]).expect(1).json();
     assert_eq!(json["reports"][0]["result"]["records_read"]["refused"]["old"], old, "{json}");
 
     // Another run inserts records, which the restart of the server then loses.
-    server.signal("TERM");
-    server.end().expect(0);
-    server = serve(&bench, &config).expect("it was there before").0;
+    server.end_by("TERM").expect(0);
+    server = start();
     Running::start(client(&["-w", "I", "-S", "1000", "--out", "second"])).end().expect(0);
     server = restart(server);
     let reads = ["-w", "RU,100", "-S", "1000", "--verify", "--duration", "1s", "--max-errors", "1000000000"];
     let ended = Running::start(client(&[&reads[..], &["--out", "gone"]].concat())).end().expect(1);
-    assert!(ended.stdout.contains("missing: no such record; this run has not written it"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("0 records read and verified: 0 old, "), "{}", ended.stdout);
+    ended.shows(&["missing: no such record; this run has not written it", "0 records read and verified: 0 old, "]);
     let gone = run_dir::read(&bench.path("gone")).unwrap().verdict.records_read.unwrap();
     assert!(gone.records == 0 && (1..=200).contains(&gone.refused.unwrap().missing), "{gone:?}");
-    server.signal("TERM");
-    server.end().expect(0);
+    server.end_by("TERM").expect(0);
 }
 
 #[test]
@@ -168,19 +149,15 @@ fn a_batch_counts_its_records_and_is_verified() {
         let out = if verify.is_empty() { OUT } else { "verified" };
         let load = ["-w", "RU,95", "--batch-read-size", "16", "--threads", "2", "--duration", "1s", "--out", out];
         let ended = bench.flashproof(&[&client[..], &load, verify].concat()).expect(0);
-        assert!(ended.stdout.contains(if verify.is_empty() {
-            " records read\n"
-        } else {
-            ": 0 old, 0 missing, 0 foreign, 0 torn"
-        }));
+        let read = if verify.is_empty() { " records read\n" } else { ": 0 old, 0 missing, 0 foreign, 0 torn" };
+        ended.shows(&[read]);
     }
     let run = bench.run();
     let (reads, failed, _) = totals(&run, "reads");
     assert_eq!((run.verdict.records_read, failed), (Some(RecordsRead { records: 16 * reads, refused: None }), 0));
     let totals = run.verdict.streams.iter().find(|stream| stream.name == "reads").unwrap();
     assert_eq!(totals.bytes, 16 * 100 * reads);
-    running.signal("TERM");
-    running.end().expect(0);
+    running.end_by("TERM").expect(0);
 }
 
 #[test]
@@ -194,8 +171,7 @@ fn a_rack_that_is_not_there_is_told_and_one_must_be_given() {
     let ended = bench.flashproof(&[&prefer[..], &load, &["--out", OUT]].concat()).expect(0);
     let said = "no node reports rack 3: reads go to the masters (-D shows the racks)";
     assert_eq!(ended.warnings(), [said]);
-    running.signal("TERM");
-    running.end().expect(0);
+    running.end_by("TERM").expect(0);
 }
 
 #[test]
@@ -223,6 +199,5 @@ fn a_load_runs_over_tls_with_a_certificate_of_its_own_and_a_login_on_each_connec
     assert!(read.records > 0 && read.refused == Some(Refused::default()), "{read:?}");
     bench.write("password", "wrong\n");
     bench.flashproof(&client).expect_error(3, &["user admin cannot log in - the password is wrong (code 65)"]);
-    running.signal("TERM");
-    running.end().expect(0);
+    running.end_by("TERM").expect(0);
 }

@@ -16,7 +16,7 @@ fn arguments<'a>(host: &'a str, more: &[&'a str]) -> Vec<&'a str> {
     let all = ["size", "collect", "--host", host, "--duration", "1", "--every", "1", "--out", DIR, "--timeout", "5"];
     // An option must not be given twice.
     let mut all: Vec<_> = all.to_vec();
-    for option in ["--duration", "--timeout"] {
+    for option in ["--duration", "--timeout", "--out"] {
         if more.contains(&option) {
             let at = all.iter().position(|argument| *argument == option).unwrap();
             all.drain(at..at + 2);
@@ -28,6 +28,14 @@ fn arguments<'a>(host: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 
 fn collect(bench: &Bench, server: &InfoServer, more: &[&str]) -> Ended {
     bench.flashproof(&arguments(&server.host(), more))
+}
+
+/// Starts a collection of 10 minutes that changes settings, and waits for its first sample.
+fn sampling(bench: &Bench, server: &InfoServer, more: &[&str]) -> Running {
+    let all = [&["--enable", "--duration", "600"], more].concat();
+    let mut running = Running::start(bench.prepare(&arguments(&server.host(), &all)));
+    running.wait_until("samples", || server.samples() >= 1);
+    running
 }
 
 fn nodes(bench: &Bench) -> Vec<InfoReplies> {
@@ -50,7 +58,7 @@ fn without_enable_nothing_is_changed_and_everything_is_kept() {
         for change in
             ["enable-benchmarks-storage of namespace test: false -> true", "drv_ssd of log sink 0 (/opt/capture/run/"]
         {
-            assert!(ended.stderr.contains(&format!("{on_node}{change}")), "{}", ended.stderr);
+            ended.says(&[format!("{on_node}{change}")]);
         }
         assert!(!server.asked().iter().any(|name| name.contains("set")), "{:?}", server.asked());
         assert_eq!(server.settings(), (false, "INFO".to_owned()));
@@ -66,8 +74,7 @@ fn without_enable_nothing_is_changed_and_everything_is_kept() {
         let logs = &sampled(&bench, "logs")[0];
         let log = logs.strip_prefix("0:").and_then(|logs| logs.split(';').next()).unwrap();
         assert!(log.ends_with("/aerospike.log"), "{logs}");
-        let fetch = format!("  scp 127.0.0.1:{log} folder/{NODE}-aerospike.log\n");
-        assert!(ended.stdout.contains(&fetch), "{}", ended.stdout);
+        ended.shows(&[format!("  scp 127.0.0.1:{log} folder/{NODE}-aerospike.log\n")]);
         assert!(ended.stdout.ends_with("next: flashproof size profile folder\n"), "{}", ended.stdout);
         assert!(!bench.exists(PUT_BACK));
     }
@@ -112,7 +119,7 @@ fn what_was_on_already_stays_on() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_4_9));
     server.set_settings(true, "DETAIL");
     let ended = collect(&bench, &server, &["--enable"]).expect(0);
-    assert!(ended.stderr.contains("enable-benchmarks-storage of namespace test is true already"), "{}", ended.stderr);
+    ended.says(&["enable-benchmarks-storage of namespace test is true already"]);
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
     assert!(!server.asked().iter().any(|name| name.contains("set")));
 }
@@ -121,13 +128,10 @@ fn what_was_on_already_stays_on() {
 fn signals_end_it_early_and_settings_are_put_back() {
     for signal in ["INT", "TERM", "HUP"] {
         let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
-        let host = server.host();
-        let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
-        running.wait_until("samples", || server.samples() >= 1);
+        let running = sampling(&bench, &server, &[]);
         assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
         assert!(bench.exists(PUT_BACK));
-        running.signal(signal);
-        let ended = running.end().expect(4);
+        let ended = running.end_by(signal).expect(4);
         assert_eq!(server.settings(), (false, "INFO".to_owned()), "{signal}: {}", ended.stderr);
         assert!(!bench.exists(PUT_BACK));
         assert_eq!(nodes(&bench).len(), 1);
@@ -137,32 +141,23 @@ fn signals_end_it_early_and_settings_are_put_back() {
 #[test]
 fn what_a_killed_collection_changed_is_put_back_by_restore() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
-    let host = server.host();
-    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
-    running.wait_until("samples", || server.samples() >= 1);
+    let running = sampling(&bench, &server, &[]);
     // While the collection runs, nothing else can restore the settings.
     let ended = bench.flashproof(&["size", "restore", DIR]);
     ended.expect_error(3, &["cannot use the folder folder - a collection is running there"]);
-    running.signal("KILL");
-    let killed = running.end();
+    let killed = running.end_by("KILL");
     assert_eq!(killed.code, None, "{}", killed.stderr);
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
     // A collection into that folder is refused. A collection into another folder warns.
-    let ended = collect(&bench, &server, &[]);
-    ended.expect_error(
-        2,
-        &["cannot collect into folder - a collection there was killed", "flashproof size restore folder"],
-    );
-    let mut other = arguments(&host, &[]);
-    other[9] = "other";
-    let ended = bench.flashproof(&other).expect(0);
+    let killed = "cannot collect into folder - a collection there was killed";
+    collect(&bench, &server, &[]).expect_error(2, &[killed, "flashproof size restore folder"]);
+    let ended = collect(&bench, &server, &["--out", "other"]).expect(0);
     assert!(ended.warnings()[0].starts_with("the collection in folder was killed"), "{}", ended.stderr);
     let ended = bench.flashproof(&["size", "restore", DIR]).expect(0);
-    assert!(ended.stderr.contains("enable-benchmarks-storage of namespace test: true -> false"), "{}", ended.stderr);
+    ended.says(&["enable-benchmarks-storage of namespace test: true -> false"]);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     assert!(!bench.exists(PUT_BACK));
-    let ended = bench.flashproof(&["size", "restore", DIR]).expect(0);
-    assert!(ended.stderr.contains("nothing to restore"), "{}", ended.stderr);
+    bench.flashproof(&["size", "restore", DIR]).expect(0).says(&["nothing to restore"]);
     // The samples up to the kill are complete.
     assert!(!sampled(&bench, "namespace/test").is_empty());
 }
@@ -170,51 +165,35 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
 #[test]
 fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
-    let host = server.host();
-    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
-    running.wait_until("samples", || server.samples() >= 1);
+    let running = sampling(&bench, &server, &[]);
     server.set_settings(true, "WARNING");
-    running.signal("INT");
-    let ended = running.end().expect(4);
+    let ended = running.end_by("INT").expect(4);
     assert_eq!(server.settings(), (false, "WARNING".to_owned()));
-    assert!(
-        ended.stderr.contains(
-            "is warning: another user changed this setting after the collection set detail; before the \
-                       collection, the value was info"
-        ),
-        "{}",
-        ended.stderr
-    );
+    ended.says(&["is warning: another user changed this setting after the collection set detail; before the \
+                 collection, the value was info"]);
 }
 
 #[test]
 fn of_two_collections_at_once_the_second_puts_nothing_back() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
+    let first = sampling(&bench, &server, &[]);
     let host = server.host();
-    let mut first = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
-    first.wait_until("samples", || server.samples() >= 1);
-    let mut second = arguments(&host, &["--enable", "--duration", "600"]);
-    let at = second.iter().position(|argument| *argument == DIR).unwrap();
-    second[at] = "second";
+    let second = arguments(&host, &["--enable", "--duration", "600", "--out", "second"]);
     let mut second = Running::start(bench.prepare(&second));
     second.wait_to_hear("drv_ssd of log sink 0 (/opt/capture/run/8.0/aerospike.log) is detail already");
     second.wait_to_hear("sampling 1 node");
-    first.signal("INT");
-    first.end().expect(4);
+    first.end_by("INT").expect(4);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
-    second.signal("INT");
-    let ended = second.end().expect(4);
+    let ended = second.end_by("INT").expect(4);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     // The first collection restored the setting, so from then on the log of the second collection lacks data.
-    assert!(ended.stderr.contains("was detail at the start and is info now"), "{}", ended.stderr);
+    ended.says(&["was detail at the start and is info now"]);
 }
 
 #[test]
 fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
-    let host = server.host();
-    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
-    running.wait_until("samples", || server.samples() >= 1);
+    let mut running = sampling(&bench, &server, &[]);
     server.set_away(true);
     running.signal("TERM");
     running.wait_to_hear("warning: settings of node");
@@ -236,37 +215,29 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
     bad.set_mode(Mode::Stall(0));
     running.signal("TERM");
     running.wait_until("the other is put back", || !good.settings().0);
-    let journal = || String::from_utf8(bench.read(&format!("{DIR}/put-back.json"))).unwrap();
-    running.wait_until("it is crossed out", || !journal().contains(NODE));
+    running.wait_until("it is crossed out", || !bench.text(PUT_BACK).contains(NODE));
     // SIGINT, because a second SIGTERM so soon after the first would count as a scheduler's repetition.
-    running.signal("INT");
-    running.end().expect(4);
+    running.end_by("INT").expect(4);
     bad.set_mode(Mode::Plain);
     bench.flashproof(&["size", "restore", DIR]).expect(0);
-    assert_eq!((bad.settings(), bench.exists(&format!("{DIR}/put-back.json"))), ((false, "INFO".to_owned()), false));
+    assert_eq!((bad.settings(), bench.exists(PUT_BACK)), ((false, "INFO".to_owned()), false));
 }
 
 #[test]
 fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
-    let (host, port) = (server.host(), server.address.port());
-    let mut running =
-        Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600", "--retry", "1"])));
-    running.wait_until("samples", || server.samples() >= 1);
+    let port = server.address.port();
+    let running = sampling(&bench, &server, &["--retry", "1"]);
     server.set_away(true);
-    running.signal("INT");
-    let ended = running.end().expect(3);
+    let ended = running.end_by("INT").expect(3);
     let type_this = format!(
         "run: asinfo -h 127.0.0.1 -p {port} -v 'set-config:context=namespace;id=test;enable-benchmarks-storage=false'; \
          asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=info'"
     );
     assert!(ended.errors()[0].ends_with(&type_this), "{}", ended.stderr);
     assert!(ended.errors()[1].contains("to restore them: flashproof size restore folder"), "{}", ended.stderr);
-    assert!(
-        ended.stdout.contains("next: flashproof size profile folder"),
-        "what was collected is told: {}",
-        ended.stdout
-    );
+    // What was collected is told.
+    ended.shows(&["next: flashproof size profile folder"]);
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
     server.set_away(false);
     bench.flashproof(&["size", "restore", DIR]).expect(0);
@@ -277,15 +248,9 @@ fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
 fn a_server_that_refuses_changes_is_left_as_it_was() {
     let bench = Bench::new();
     let server = InfoServer::start_as(Mode::RefuseSettings("ERROR:81:role violation"));
-    let ended = collect(&bench, &server, &["--enable"]);
-    ended.expect_error(
-        3,
-        &[
-            "cannot change enable-benchmarks-storage of namespace test on node",
-            "\"ERROR:81:role violation\"",
-            "sys-admin",
-        ],
-    );
+    let why = "cannot change enable-benchmarks-storage of namespace test on node";
+    let parts = [why, "\"ERROR:81:role violation\"", "sys-admin"];
+    collect(&bench, &server, &["--enable"]).expect_error(3, &parts);
     assert!(!bench.exists(PUT_BACK));
     assert_eq!(server.samples(), 0);
     // If a setting cannot be changed, a setting that was changed before is restored.
@@ -342,11 +307,8 @@ fn an_unreachable_peer_makes_a_collection_incomplete() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     server.set("peers-clear-std", &format!("1,3000,[[DD4,,[{gone}]],[EE5,,]]"));
     let ended = collect(&bench, &server, &[]).expect(3);
-    let warnings = ended.warnings();
-    assert!(
-        warnings[0].starts_with(&format!("cannot ask node DD4, which its peers know - {gone}: cannot connect - ")),
-        "{warnings:?}"
-    );
+    let (warnings, why) = (ended.warnings(), format!("which its peers know - {gone}: cannot connect - "));
+    assert!(warnings[0].starts_with(&format!("cannot ask node DD4, {why}")), "{warnings:?}");
     assert!(ended.errors()[0].starts_with("the collection is incomplete - "), "{}", ended.stderr);
     assert_eq!(nodes(&bench).len(), 1, "the existing files are kept");
     let bench = Bench::new();
@@ -360,16 +322,12 @@ fn an_unreachable_peer_makes_a_collection_incomplete() {
 
 #[test]
 fn what_is_no_reply_is_told_with_what_came() {
+    let long = "expected a reply of at most 16,777,216 bytes, found a reply of 140,737,488,355,328";
+    let other = "expected a line that begins with \"node\", found \"foo\\u0009bar\"";
     for (mode, parts) in [
         (Mode::Garbage(b"HTTP/1.1 400 Bad Request\r\n\r\n"), &["found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")"][..]),
-        (
-            Mode::Garbage(b"\x02\x01\x80\0\0\0\0\0"),
-            &["expected a reply of at most 16,777,216 bytes, found a reply of 140,737,488,355,328"],
-        ),
-        (
-            Mode::Garbage(b"\x02\x01\0\0\0\0\0\x08foo\tbar\n"),
-            &["expected a line that begins with \"node\", found \"foo\\u0009bar\""],
-        ),
+        (Mode::Garbage(b"\x02\x01\x80\0\0\0\0\0"), &[long]),
+        (Mode::Garbage(b"\x02\x01\0\0\0\0\0\x08foo\tbar\n"), &[other]),
         (Mode::Garbage(b"\x02\x01\0\0\0\0\0\0"), &["expected a node id such as BB9020011AC4202, found \"nothing\""]),
         (Mode::Garbage(b"\x02\x01\0\0\0\0\0\x0enode\t../../x\n\n"), &["found \"../../X\""]),
         (Mode::Every("ERROR:4:bad"), &["expected a node id", "found \"ERROR:4:bad\""]),
@@ -407,8 +365,7 @@ fn a_server_that_stops_or_drips_holds_nobody_up() {
     running.wait_until("more of the other", || good.samples() > before);
     bad.set_mode(Mode::Plain);
     running.wait_to_hear("node CC1");
-    running.signal("INT");
-    running.end().expect(4);
+    running.end_by("INT").expect(4);
     assert_eq!((good.settings().0, bad.settings().0), (false, false));
 }
 
@@ -432,8 +389,7 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     running.wait_to_hear("warning: no sample of node");
     server.set_away(false);
     running.wait_to_hear("answers again");
-    running.signal("INT");
-    running.end().expect(4);
+    running.end_by("INT").expect(4);
     assert_eq!(server.logins(), 3);
     let bench = Bench::new();
     let ended = collect(&bench, &server, &[]);
@@ -532,11 +488,8 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
 
 #[test]
 fn a_folder_alone_is_sized_also_of_several_nodes() {
-    let captured = |name: &str| {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../sizing/tests/data/ce-4.9.0.37/");
-        format!("{path}{name}")
-    };
-    let (log, iostat) = (captured("aerospike.log.zst"), captured("iostat-x.txt.zst"));
+    let captured = concat!(env!("CARGO_MANIFEST_DIR"), "/../sizing/tests/data/ce-4.9.0.37/");
+    let [log, iostat] = ["aerospike.log.zst", "iostat-x.txt.zst"].map(|name| format!("{captured}{name}"));
     let (bench, server, other) = (Bench::new(), InfoServer::start(OF_4_9), InfoServer::start(OF_4_9));
     other.set("node", "CC1");
     let (hosts, of_node) = (format!("{},{}", server.host(), other.host()), format!("{NODE}={iostat}"));
@@ -554,15 +507,12 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
         assert!(bench.exists(&format!("not/there/{name}")), "{name}");
     }
     let ended = bench.flashproof(&["size", "profile", "--log", &log, "--iostat", "run=3/x.txt.zst"]).expect(0);
-    assert!(ended.stdout.contains("iostat's r/s"), "{}", ended.stdout);
+    ended.shows(&["iostat's r/s"]);
     let ended = bench.flashproof(&["size", "profile", DIR]).expect(0);
-    assert!(ended.stdout.contains("iostat's r/s"), "{}", ended.stdout);
-    assert!(ended.stdout.contains(&format!("node {NODE} (server 4.9.0.37)")), "{}", ended.stdout);
-    assert!(
-        ended.stdout.contains("from the configuration of node"),
-        "block sizes are those of the replies: {}",
-        ended.stdout
-    );
+    ended.shows(&["iostat's r/s"]);
+    ended.shows(&[format!("node {NODE} (server 4.9.0.37)")]);
+    // Block sizes are those of the replies.
+    ended.shows(&["from the configuration of node"]);
 }
 
 #[test]
@@ -578,9 +528,7 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
     collect(&["--enable"]).expect(2);
     bench.flashproof(&["size", "restore", "none"]).expect_error(2, &["it is not a folder"]);
     bench.write("put-back.json", "[{]");
-    bench
-        .flashproof(&["size", "restore", "."])
-        .expect_error(3, &["cannot read the settings to restore from ./put-back.json"]);
+    bench.line("size restore .").expect_error(3, &["cannot read the settings to restore from ./put-back.json"]);
     let server = InfoServer::start(OF_8_0);
     let host = server.host();
     collect(&["--host", &host, "--namespace", "none"])
@@ -605,28 +553,22 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
     }
     assert!(!server.asked().iter().any(|name| name.contains("set")));
     let ended = bench.flashproof(&["size", "collect", "--print-commands"]).expect(0);
-    for line in [
+    ended.shows(&[
         "asinfo -v 'set-config:context=namespace;id=NS;enable-benchmarks-storage=true'\n",
         "asinfo -v 'set-config:context=namespace;namespace=NS;enable-benchmarks-storage=true'\n",
         "asinfo -v 'set-config:context=service;storage-benchmarks=false'\n",
-    ] {
-        assert!(ended.stdout.contains(line), "{line} in\n{}", ended.stdout);
-    }
+    ]);
     // File names from a server are quoted for the shell, whatever they contain.
     server.set("logs", "0:/var/log/$(reboot) a'b.log");
     let ended = bench.flashproof(&["size", "collect", "--print-commands", "--host", &host]).expect(0);
-    assert!(ended.stdout.contains(r"scp '127.0.0.1:/var/log/$(reboot) a'\''b.log'"), "{}", ended.stdout);
+    ended.shows(&[r"scp '127.0.0.1:/var/log/$(reboot) a'\''b.log'"]);
 }
 
 #[test]
 fn a_full_disk_ends_it_with_settings_put_back() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     let Some(_disk) = crate::support::small_disk(&bench, "disk", 64) else { return };
-    let host = server.host();
-    let mut all = arguments(&host, &["--enable", "--duration", "600"]);
-    let at = all.iter().position(|argument| *argument == DIR).unwrap();
-    all[at] = "disk/folder";
-    let ended = bench.flashproof(&all).expect(3);
-    assert!(ended.stderr.contains("No space left on device"), "{}", ended.stderr);
+    let ended = collect(&bench, &server, &["--enable", "--duration", "600", "--out", "disk/folder"]).expect(3);
+    ended.says(&["No space left on device"]);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
 }

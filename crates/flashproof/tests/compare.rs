@@ -2,7 +2,6 @@
 
 use crate::support;
 
-use serde_json::Value;
 use std::fs;
 use support::{Bench, Running};
 
@@ -17,20 +16,13 @@ fn runs_are_laid_side_by_side_with_what_the_operator_gave() {
     let bench = Bench::new();
     run(&bench, "a", "write-reqs-per-sec: 1000\n");
     run(&bench, "b", "write-reqs-per-sec: 1000\nrecord-bytes: 3000\n");
-    let ended = bench
-        .flashproof(&["report", "compare", "a", "new=b", "--dwpd", "a=3", "--tbw", "new=5600", "--price", "new=549"])
-        .expect(0);
-    let table = &ended.stdout;
-    for part in
-        ["  a ", "  new", "PASS (screening)", "written a day", "a simulated drive is not ranked among real drives"]
-    {
-        assert!(table.contains(part), "{part}\n{table}");
-    }
+    let ended = bench.line("report compare a new=b --dwpd a=3 --tbw new=5600 --price new=549").expect(0);
+    ended.shows(&["  a ", "  new", "PASS (screening)", "written a day"]);
+    ended.shows(&["a simulated drive is not ranked among real drives"]);
     assert_eq!(ended.warnings(), ["different tests: record-bytes: 1536 (a); 3000 (new)"]);
-    assert!(ended.stderr.contains("rated for 5 years (--warranty)"), "{}", ended.stderr);
+    ended.says(&["rated for 5 years (--warranty)"]);
     // 1,000 client writes of 1,536 bytes, 85 in a block, doubled by defragmentation: 3.08 MB per second.
-    let json = bench.flashproof(&["report", "compare", "a", "b", "--json", "--price", "b=549"]).expect(0);
-    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let json = bench.line("report compare a b --json --price b=549").expect(0).json();
     let a = &json["candidates"][0];
     let per_day = a["wear"][0]["host_bytes_per_day"].as_f64().unwrap();
     let expected = 1000.0 / 85.0 * 2.0 * 131_072.0 * 86_400.0;
@@ -55,18 +47,12 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     error(&["a", "--price", "b=3"], 2, &["no candidate or device has that name; the names are a, sim:"]);
     error(&["nowhere"], 3, &["reading nowhere - No such file or directory"]);
     fs::create_dir(bench.path("empty")).unwrap();
-    error(
-        &["a", "empty"],
-        3,
-        &["empty/manifest.json - there is no run: the directory is empty; give the directory of"],
-    );
+    let none = "empty/manifest.json - there is no run: the directory is empty; give the directory of";
+    error(&["a", "empty"], 3, &[none]);
     error(&["."], 3, &["but there are runs below it; give the directory of a run: ./a"]);
     error(&["a/act.log"], 3, &["it is a file, and a run is a directory; give the directory that holds this file: a"]);
-    error(
-        &["a", "--published", "a.conf"],
-        2,
-        &["reading the list of ratings a.conf line 1 - there is no column class"],
-    );
+    let no_list = "reading the list of ratings a.conf line 1 - there is no column class";
+    error(&["a", "--published", "a.conf"], 2, &[no_list]);
     assert_eq!(bench.flashproof(&["report", "compare", "a", "--dwpd", "a=0"]).code, Some(2));
 }
 
@@ -78,9 +64,8 @@ fn a_damaged_run_is_compared_as_far_as_it_is_whole() {
     let telemetry = bench.text("b/telemetry.csv");
     bench.write("b/telemetry.csv", telemetry.replace("\n30,31,", "\n30,x,"));
     let ended = bench.flashproof(&["report", "compare", "a", "b"]).expect(4);
-    assert!(ended.stdout.contains("INVALID (screening), DAMAGED"), "{}", ended.stdout);
-    assert!(ended.stderr.contains("b: telemetry.csv is cut: "), "{}", ended.stderr);
-    assert!(ended.stderr.contains("it is whole up to 30 s"), "{}", ended.stderr);
+    ended.shows(&["INVALID (screening), DAMAGED"]);
+    ended.says(&["b: telemetry.csv is cut: ", "it is whole up to 30 s"]);
     let report = Running::start(bench.prepare(&["report", "b"])).end().expect(4);
     assert!(report.stdout.starts_with("DAMAGED: telemetry.csv is cut: "), "{}", report.stdout);
 }

@@ -13,8 +13,7 @@ use support::{Bench, Ended, FLASHPROOF, Nobody, tool};
 const DEVICES: &str = "/dev/nvme90n1p1,/dev/nvme90n1p2,/dev/nvme91n1";
 
 fn config(bench: &Bench, arguments: &str) -> Ended {
-    let arguments: Vec<&str> = ["size", "config"].into_iter().chain(arguments.split_whitespace()).collect();
-    bench.flashproof(&arguments)
+    bench.line(&format!("size config {arguments}"))
 }
 
 fn answered(bench: &Bench, arguments: &[&str], answers: &str) -> (Option<i32>, String, String) {
@@ -35,9 +34,7 @@ fn thirty_x_counts_drives_and_not_partitions() {
     let bench = Bench::new();
     let ended = config(&bench, &format!("--device {DEVICES} --load 30 --capacity 3.84TB --dwpd 1")).expect(0);
     assert!(ended.stdout.starts_with("# A storage test of 2 drives at 30x on average: 120,000"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\nread-reqs-per-sec: 120000\n"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\nwrite-reqs-per-sec: 60000\n"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("\ntest-duration-sec: 86400\n"), "{}", ended.stdout);
+    ended.shows(&["\nread-reqs-per-sec: 120000\n", "\nwrite-reqs-per-sec: 60000\n", "\ntest-duration-sec: 86400\n"]);
     for said in [
         "/dev/nvme90n1p1 and /dev/nvme90n1p2 count as one drive, /dev/nvme90n1, by their names: not all of them are on \
          this machine.",
@@ -49,7 +46,7 @@ fn thirty_x_counts_drives_and_not_partitions() {
         "  large-block writes     1,411.76 /s x   131,072 bytes = 185 MB/s written",
         "  drive writes a day: 2.78 on /dev/nvme90n1 of 3.84 TB, 2.78 times its rating of 1",
     ] {
-        assert!(ended.stderr.contains(said), "{said}\n{}", ended.stderr);
+        ended.says(&[said]);
         // Comments in the file are wrapped.
         let comments = ended.stdout.replace("\n# ", " ");
         assert!(comments.contains(said), "in the file, too: {said}\n{}", ended.stdout);
@@ -76,8 +73,7 @@ fn a_histogram_may_join_a_file_that_names_no_size() {
     bench.write("base.conf", base);
     bench.write("sized.conf", format!("{base}record-bytes: 1536\n"));
     let set = "--set storage-read-histogram=100,100,100,100,100,100,100,100,100,100,50,0";
-    let ended = config(&bench, &format!("base.conf {set}")).expect(0);
-    assert!(ended.stdout.contains("\nrecord-bytes: 0\n"), "{}", ended.stdout);
+    config(&bench, &format!("base.conf {set}")).expect(0).shows(&["\nrecord-bytes: 0\n"]);
     config(&bench, &format!("sized.conf {set}")).expect_error(2, &["record-bytes: 1536"]);
     config(&bench, &format!("sized.conf {set} --record-bytes 0")).expect(0);
 }
@@ -92,7 +88,7 @@ fn what_is_written_runs() {
             .expect(0);
         bench.flashproof(&[test, &file, "--out", &format!("run-{test}")]).expect(0);
         let scaled = config(&bench, &format!("--scale 1.5 {file}")).expect(0);
-        assert!(scaled.stdout.contains("\n# was 2000, is 3000\nread-reqs-per-sec: 3000\n"), "{}", scaled.stdout);
+        scaled.shows(&["\n# was 2000, is 3000\nread-reqs-per-sec: 3000\n"]);
         assert!(scaled.stdout.contains(&format!("# A {test} test of 2 drives: 3,000 reads and 1,500 writes")));
     }
 }
@@ -112,14 +108,9 @@ fn a_file_of_act_3_becomes_one_of_today() {
     for line in ["service-threads: 64", "record-bytes: 1536", "disable-odsync: yes", "read-reqs-per-sec: 6000"] {
         assert!(text.contains(&format!("\n{line}\n")), "{line}\n{text}");
     }
-    assert!(
-        ended.stderr.contains("From old.txt, read as a file of ACT 3: its keys are those of ACT 3."),
-        "{}",
-        ended.stderr
-    );
+    ended.says(&["From old.txt, read as a file of ACT 3: its keys are those of ACT 3."]);
     assert!(text.contains("# was 1500: ACT 3 and 4 stored records in steps of 128 bytes"), "{text}");
-    let threads = config(&bench, "--from old.txt --act 3 --cpus 8").expect(0);
-    assert!(threads.stderr.contains("--act selects this version"), "{}", threads.stderr);
+    config(&bench, "--from old.txt --act 3 --cpus 8").expect(0).says(&["--act selects this version"]);
     let plain = |text: &str| text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect::<Vec<_>>();
     let again = config(&bench, "new.conf").expect(0);
     assert_eq!(plain(&again.stdout), plain(&text), "today's file stays as it is");
@@ -173,16 +164,14 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         assert!(ended.stdout.is_empty() && !bench.exists("x.conf"), "{arguments}");
     }
     let spaced = bench.flashproof(&["size", "config", "--device", "/dev/a b", "--load", "1"]).expect(2);
-    assert!(spaced.stderr.contains("white space and semicolons separate names"), "{}", spaced.stderr);
+    spaced.says(&["white space and semicolons separate names"]);
 }
 
 #[test]
 fn every_mistake_of_a_file_is_named_and_what_is_no_text_is_one() {
     let bench = Bench::new();
-    bench.write(
-        "bad.conf",
-        "device-names: a\ntest-duration: 5\nread-reqs-per-sec: many\nnum-queues: 0\nnum-queues: 1\n",
-    );
+    let bad = "device-names: a\ntest-duration: 5\nread-reqs-per-sec: many\nnum-queues: 0\nnum-queues: 1\n";
+    bench.write("bad.conf", bad);
     let ended = config(&bench, "bad.conf").expect(2);
     let errors = ended.errors();
     assert_eq!(errors.len(), 5, "{errors:#?}");
@@ -193,10 +182,8 @@ fn every_mistake_of_a_file_is_named_and_what_is_no_text_is_one() {
     config(&bench, "program").expect_error(2, &["program - its byte 8 is 0, so it is not text"]);
     bench.write("long", "#".repeat(3 << 20));
     config(&bench, "long").expect_error(2, &["it has 3145728 bytes, and at most 1048576 are read"]);
-    bench.write(
-        "both.conf",
-        "device-names: a\ntest-duration-sec: 5\nlarge-block-ops-per-sec: 5\nwrite-reqs-per-sec: 5\n",
-    );
+    let both = "device-names: a\ntest-duration-sec: 5\nlarge-block-ops-per-sec: 5\nwrite-reqs-per-sec: 5\n";
+    bench.write("both.conf", both);
     config(&bench, "both.conf").expect_error(2, &["no ACT read both - give the version of the file with --act"]);
 }
 

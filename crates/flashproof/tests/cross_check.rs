@@ -7,7 +7,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
-use support::{Bench, FLASHPROOF, LoopDevice, Running, tool};
+use support::{Bench, FLASHPROOF, LoopDevice, Running, tool, words};
 
 const MIB: u64 = 1 << 20;
 
@@ -17,6 +17,12 @@ fn with_path(bench: &Bench, dir: &Path, words: &[&str]) -> Command {
     let path = std::env::var("PATH").unwrap_or_default();
     command.env("PATH", format!("{}:{path}", dir.display()));
     command
+}
+
+/// The output of [`with_path`] with the directory `bin`, and with the job's words `more`.
+fn checked(bench: &Bench, words: &[&str], more: &str) -> Value {
+    let words = [words, &support::words(more)].concat();
+    Running::start(with_path(bench, &bench.path("bin"), &words)).end().expect(0).json()
 }
 
 /// A program called fio in a separate directory: it prints a version, writes its arguments to `told`, and runs `rest`.
@@ -49,11 +55,9 @@ fn both_run_the_same_job_on_the_same_device_and_stand_side_by_side() {
     let Some((bench, device)) = beside_fio() else { return };
     device.put(8 * MIB, &[7; 1 << 20]);
     let (name, erase) = (format!("--filename={}", device.name), format!("--erase={}", device.name));
-    let mut words = vec!["--name=a", &name, &erase, "--direct=1", "--rw=randrw", "--bs=4k", "--size=4m", "--iodepth=8"];
-    words.extend(["--out=run", "--output-format=json"]);
+    let more = "--direct=1 --rw=randrw --bs=4k --size=4m --iodepth=8 --out=run --output-format=json";
     let before = device.counters();
-    let ended = Running::start(with_path(&bench, &bench.path("bin"), &words)).end().expect(0);
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout));
+    let json = checked(&bench, &["--name=a", &name, &erase], more);
     let check = &json["cross_check"][0];
     assert!(check["fio"].as_str().unwrap().starts_with("fio-"), "{check}");
     let names: Vec<_> = check["streams"].as_array().unwrap().iter().map(|stream| &stream["name"]).collect();
@@ -61,10 +65,8 @@ fn both_run_the_same_job_on_the_same_device_and_stand_side_by_side() {
     for number in ["IOPS", "p50", "p99.99", "CPU each"] {
         for of in ["flashproof", "fio"] {
             let rounds = check["streams"][0]["numbers"][number][of].as_array().unwrap();
-            assert!(
-                rounds.len() == 3 && rounds.iter().all(|value| value.as_f64().unwrap() > 0.0),
-                "{number}: {rounds:?}"
-            );
+            let are_positive = rounds.iter().all(|value| value.as_f64().unwrap() > 0.0);
+            assert!(rounds.len() == 3 && are_positive, "{number}: {rounds:?}");
         }
     }
     // By the kernel's counters, each block was read or written once in each of six rounds.
@@ -82,30 +84,25 @@ fn both_do_as_many_operations_of_windows_refills_priorities_and_shares() {
     let Some((bench, device)) = beside_fio() else { return };
     let name = format!("--filename={}", device.name);
     let each = ["--direct=1", "--rw=randread", "--bs=16k", "--iodepth=8", &name, "--output-format=json"];
-    for (number, options) in [
-        &["--size=4m", "--zonemode=strided", "--zonesize=512k", "--zonerange=1m", "--zoneskip=1m"][..],
-        &["--size=4m", "--iodepth_low=2", "--iodepth_batch_complete_min=4"],
-        &["--size=4m", "--prioclass=2", "--prio=5", "--cmdprio_percentage=25", "--cmdprio_class=3"],
-        &["--size=4m", "--name=b", "--number_ios=64", "--flow=1", "--wait_for=a"],
-        &["--size=4m", "--zonemode=zbd", "--zonesize=1m", "--read_beyond_wp=1"],
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let out = format!("--out=run-{number}");
-        let words = [&each[..], &["--name=a", &out], options].concat();
+    let cases = [
+        "--size=4m --zonemode=strided --zonesize=512k --zonerange=1m --zoneskip=1m",
+        "--size=4m --iodepth_low=2 --iodepth_batch_complete_min=4",
+        "--size=4m --prioclass=2 --prio=5 --cmdprio_percentage=25 --cmdprio_class=3",
+        "--size=4m --name=b --number_ios=64 --flow=1 --wait_for=a",
+        "--size=4m --zonemode=zbd --zonesize=1m --read_beyond_wp=1",
+    ];
+    for (number, options) in cases.into_iter().enumerate() {
         let before = device.counters();
-        let ended = Running::start(with_path(&bench, &bench.path("bin"), &words)).end().expect(0);
+        let json = checked(&bench, &each, &format!("--name=a --out=run-{number} {options}"));
         let done = device.counters().since(&before).unwrap();
         // There are three rounds of each program. In case 3, job b does 64 operations after job a.
         let bytes = if number == 3 { 4 * MIB + (64 << 14) } else { 4 * MIB };
         let (sectors, expected) = (done.read.sectors, 6 * bytes / 512);
         // Programs that watch for devices may read a few sectors meanwhile.
-        assert!((expected..expected + 2_000).contains(&sectors), "{options:?}: {sectors} of {expected}");
-        let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert!((expected..expected + 2_000).contains(&sectors), "{options}: {sectors} of {expected}");
         let check = &json["cross_check"][0]["streams"][0]["numbers"]["IOPS"];
         for of in ["flashproof", "fio"] {
-            assert_eq!(check[of].as_array().unwrap().len(), 3, "{options:?}: {check}");
+            assert_eq!(check[of].as_array().unwrap().len(), 3, "{options}: {check}");
         }
     }
 }
@@ -116,25 +113,20 @@ fn both_write_as_many_zones_as_each_other() {
     let (name, erase) = (format!("--filename={}", device.name), format!("--erase={}", device.name));
     let each = ["--name=a", "--direct=1", "--bs=16k", &name, &erase, "--output-format=json", "--zonemode=zbd"];
     // Operations and zone resets of one round, as counted by fio 3.33.
-    for (number, (options, ops, resets)) in [
-        (&["--rw=write", "--zonesize=1m", "--zonecapacity=768k", "--loops=2", "--iodepth=4"][..], 1_536, Some(16)),
-        (&["--rw=randwrite", "--zonesize=1m", "--max_open_zones=4", "--io_size=32m", "--iodepth=8"], 2_048, None),
-        (&["--rw=write", "--zonesize=512k", "--offset=100k", "--size=10z", "--ioengine=psync"], 288, Some(0)),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let out = format!("--out=run-{number}");
+    let cases = [
+        ("--rw=write --zonesize=1m --zonecapacity=768k --loops=2 --iodepth=4", 1_536, Some(16)),
+        ("--rw=randwrite --zonesize=1m --max_open_zones=4 --io_size=32m --iodepth=8", 2_048, None),
+        ("--rw=write --zonesize=512k --offset=100k --size=10z --ioengine=psync", 288, Some(0)),
+    ];
+    for (number, (options, ops, resets)) in cases.into_iter().enumerate() {
         let before = device.counters();
-        let words = [&each[..], &[&out[..]], options].concat();
-        let ended = Running::start(with_path(&bench, &bench.path("bin"), &words)).end().expect(0);
+        let json = checked(&bench, &each, &format!("--out=run-{number} {options}"));
         let done = device.counters().since(&before).unwrap();
-        assert_eq!(done.write.sectors, 6 * ops * 32, "{options:?}: three rounds of each");
-        let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+        assert_eq!(done.write.sectors, 6 * ops * 32, "{options}: three rounds of each");
         let job = &json["jobs"][0];
-        assert_eq!(job["write"]["total_ios"], ops, "{options:?}");
+        assert_eq!(job["write"]["total_ios"], ops, "{options}");
         let found = job["zone_resets"].as_u64().unwrap();
-        assert!(resets.map_or(found > 0, |resets| found == resets), "{options:?}: {found}");
+        assert!(resets.map_or(found > 0, |resets| found == resets), "{options}: {found}");
     }
 }
 
@@ -143,41 +135,26 @@ fn both_verify_map_and_log_as_many_operations() {
     let Some((bench, device)) = beside_fio() else { return };
     let (name, erase) = (format!("--filename={}", device.name), format!("--erase={}", device.name));
     let each = ["--name=a", "--bs=4k", "--size=1m", &name, &erase, "--output-format=json"];
-    for (number, (options, streams)) in [
-        (
-            &[
-                "--rw=randwrite",
-                "--direct=1",
-                "--verify=crc32c",
-                "--write_lat_log=l",
-                "--write_hist_log=h",
-                "--log_hist_msec=50",
-            ][..],
-            2,
-        ),
-        (&["--rw=write", "--direct=1", "--verify=md5", "--verify_backlog=64", "--iodepth=4"], 2),
-        (&["--rw=randread", "--ioengine=mmap", "--write_lat_log=l"], 1),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        let out = format!("--out=run-{number}");
-        let words = [&each[..], &[&out[..]], options].concat();
-        let ended = Running::start(with_path(&bench, &bench.path("bin"), &words)).end().expect(0);
-        let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let cases = [
+        ("--rw=randwrite --direct=1 --verify=crc32c --write_lat_log=l --write_hist_log=h --log_hist_msec=50", 2),
+        ("--rw=write --direct=1 --verify=md5 --verify_backlog=64 --iodepth=4", 2),
+        ("--rw=randread --ioengine=mmap --write_lat_log=l", 1),
+    ];
+    for (number, (options, streams)) in cases.into_iter().enumerate() {
+        let json = checked(&bench, &each, &format!("--out=run-{number} {options}"));
         let found = json["cross_check"][0]["streams"].as_array().unwrap();
-        assert_eq!(found.len(), streams, "{options:?}");
+        assert_eq!(found.len(), streams, "{options}");
         for stream in found {
             let numbers = &stream["numbers"];
             let rounds = |what: &str, of: &str| numbers[what][of].as_array().unwrap().clone();
-            let logs = options.iter().any(|option| option.starts_with("--write_lat_log"));
+            let logs = options.contains("--write_lat_log");
             for what in ["operations", "lines logged"].iter().take(if logs { 2 } else { 1 }) {
                 for of in ["flashproof", "fio"] {
-                    assert_eq!(rounds(what, of), [256.0; 3], "{options:?}: {what} of {of}");
+                    assert_eq!(rounds(what, of), [256.0; 3], "{options}: {what} of {of}");
                 }
                 assert_eq!(numbers[*what]["agrees"], true);
             }
-            if options.contains(&"--write_hist_log=h") {
+            if options.contains("--write_hist_log=h") {
                 assert_eq!(rounds("in histograms", "flashproof"), [256.0; 3]);
                 assert!(rounds("in histograms", "fio").iter().all(|count| count.as_f64() <= Some(256.0)));
             }
@@ -192,21 +169,11 @@ fn fio_is_given_our_descriptors_and_no_word_can_name_another_file() {
     bench.write_victim("victim", 1);
     bench.write_victim("data", 1);
     let dir = fake_fio(&bench, "echo 'fio: this is a fake' >&2; exit 1");
-    let job = [
-        "--name=a\nfilename=victim",
-        "--filename=data",
-        "--rw=write",
-        "--size=1m",
-        "--write_bw_log=victim",
-        "--log_avg_msec=1000",
-    ];
+    let job = words("--filename=data --rw=write --size=1m --write_bw_log=victim --log_avg_msec=1000");
     let rest = ["--mem=mmap:victim", "--unlink=1", "--description=x filename=victim", "--erase=data", "--out=run"];
-    let ended = Running::start(with_path(&bench, &dir, &[&job[..], &rest].concat())).end().expect(3);
-    assert!(
-        ended.stderr.contains("fio failed in the cross-check - exit status: 1: fio: this is a fake"),
-        "{}",
-        ended.stderr
-    );
+    let all = [&["--name=a\nfilename=victim"], &job[..], &rest].concat();
+    let ended = Running::start(with_path(&bench, &dir, &all)).end().expect(3);
+    ended.says(&["fio failed in the cross-check - exit status: 1: fio: this is a fake"]);
     let told = bench.text("told");
     let told: Vec<_> = told.trim_end_matches('\0').split('\0').collect();
     let files: Vec<_> = told.iter().filter(|word| word.contains("filename=") && !word.contains('\n')).collect();
@@ -214,10 +181,8 @@ fn fio_is_given_our_descriptors_and_no_word_can_name_another_file() {
     assert_eq!(files[1..], [&"--description=x filename=victim"]);
     assert!(told.contains(&"--thread=1"), "fio runs as one process, so a kill ends all its jobs: {told:?}");
     assert!(told.contains(&"--name=a\nfilename=victim"), "the name is a single word: {told:?}");
-    assert!(
-        !told.iter().any(|word| ["--write_", "--mem", "--unlink"].iter().any(|of| word.starts_with(of))),
-        "{told:?}"
-    );
+    let never = ["--write_", "--mem", "--unlink"];
+    assert!(!told.iter().any(|word| never.iter().any(|of| word.starts_with(of))), "{told:?}");
 }
 
 #[test]
@@ -230,8 +195,7 @@ fn fio_ends_when_this_program_ends() {
         let mut running = Running::start(with_path(&bench, &dir, &words));
         running.wait_until("fio runs", || bench.exists("told.pid") && bench.text("told.pid").ends_with('\n'));
         let fio = format!("/proc/{}/cmdline", bench.text("told.pid").trim());
-        running.signal(signal);
-        let ended = running.end();
+        let ended = running.end_by(signal);
         if let Some(code) = code {
             ended.expect(code);
         }
@@ -249,8 +213,7 @@ fn what_cannot_be_cross_checked_is_refused_before_anything_is_written() {
     let bench = Bench::new();
     bench.write_victim("data", 1);
     let before = bench.read("data");
-    let mut none =
-        bench.prepare(&["fio", "--cross-check", "--name=a", "--filename=data", "--rw=write", "--erase=data"]);
+    let mut none = bench.prepare(&words("fio --cross-check --name=a --filename=data --rw=write --erase=data"));
     none.env("PATH", bench.path(""));
     Running::start(none).end().expect_error(3, &["no directory of PATH has it", "apt-get install fio"]);
     let dir = fake_fio(&bench, "exit 1");

@@ -16,14 +16,10 @@ fn alone() -> MutexGuard<'static, ()> {
     ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn json(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stdout))
-}
-
 /// Level and text of `check` among the findings of `doctor --json`.
 #[track_caller]
 fn finding(ended: &Ended, check: &str) -> (String, String) {
-    let report = json(ended);
+    let report = ended.json();
     let findings = report["findings"].as_array().unwrap();
     let found: Vec<&Value> = findings.iter().filter(|finding| finding["check"] == check).collect();
     let [finding] = found[..] else { panic!("one {check}: {findings:#?}") };
@@ -34,7 +30,7 @@ fn finding(ended: &Ended, check: &str) -> (String, String) {
 /// The entry of `doctor --json` for `path`.
 #[track_caller]
 fn device(bench: &Bench, path: &str) -> Value {
-    let report = json(&bench.flashproof(&["doctor", "--json"]).expect(0));
+    let report = bench.flashproof(&["doctor", "--json"]).expect(0).json();
     let devices = report["devices"].as_array().unwrap();
     devices.iter().find(|device| device["path"] == path).unwrap_or_else(|| panic!("{path}: {devices:#?}")).clone()
 }
@@ -131,7 +127,7 @@ fn every_disk_is_examined_on_request_and_one_in_use_is_no_problem() {
     let _alone = alone();
     let bench = Bench::new();
     let ended = bench.flashproof(&["doctor", "--every", "--json"]);
-    let report = json(&ended);
+    let report = ended.json();
     let in_use = report["findings"].as_array().unwrap().iter().filter(|finding| finding["check"] == "in-use");
     assert!(in_use.clone().all(|finding| finding["level"] != "problem"), "{report:#}");
     if in_use.count() == 0 {
@@ -148,10 +144,9 @@ fn without_rights_it_says_what_it_could_not_look_at() {
     let ended = nobody.flashproof(&bench, &["doctor", &loop_device.name, "--json"]).expect(0);
     let (level, text) = finding(&ended, "in-use");
     assert!(level == "unknown" && text.contains("could not be examined (no permission)"), "{level} {text}");
-    let ended = nobody.flashproof(&bench, &["doctor", "--json"]).expect(0);
-    let report = json(&ended);
-    let found =
-        report["devices"].as_array().unwrap().iter().find(|it| it["path"] == loop_device.name.as_str()).unwrap();
+    let report = nobody.flashproof(&bench, &["doctor", "--json"]).expect(0).json();
+    let mut devices = report["devices"].as_array().unwrap().iter();
+    let found = devices.find(|it| it["path"] == loop_device.name.as_str()).unwrap();
     assert_eq!(found["safe"], "no", "{found}");
     assert!(found["refused_because"].to_string().contains("no permission"), "{found}");
 }

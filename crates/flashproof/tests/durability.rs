@@ -92,15 +92,14 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
         tester.signal("KILL");
     } else {
         drive.cut();
-        let ended = tester.end().expect(1);
-        assert!(ended.stderr.contains("--drive-cut"), "{}", ended.stderr);
+        tester.end().expect(1).says(&["--drive-cut"]);
     }
     drop((attached, drive));
 
     let drive = CachedDrive::start(&bench, "image", "none")?;
     let attached = attach(&drive)?;
     let ended = bench.flashproof(&[&command[..], &["--drive-cut", "--json"]].concat());
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stderr));
+    let json = ended.json();
     assert_eq!(json["exit_code"].as_i64(), ended.code.map(i64::from));
     drop(attached);
     Some(json)
@@ -181,34 +180,29 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     // While the first tester runs, a second tester is refused.
     let mut tester = Running::start(bench.prepare(&command));
     tester.wait_until("writes are acknowledged", || acknowledged(&bench) > 50);
-    let ended = bench.flashproof(&command).expect(3);
-    assert!(ended.stderr.contains("still writes"), "{}", ended.stderr);
-    tester.signal("INT");
-    let ended = tester.end().expect(4);
-    assert!(ended.stderr.contains("the writes ended (SIGINT)"), "{}", ended.stderr);
+    bench.flashproof(&command).expect(3).says(&["still writes"]);
+    tester.end_by("INT").expect(4).says(&["the writes ended (SIGINT)"]);
     assert!(bench.exists("data/flashproof-durability/data"), "the files stay");
 
     // A witness that does not know the session.
     let (_other, elsewhere) = self::witness(&Bench::new(), "127.0.0.1:0");
     let ended = bench.flashproof(&["check", "durability", "data", "--witness", &elsewhere]).expect(4);
-    assert!(ended.stderr.contains("does not know the session"), "{}", ended.stderr);
+    ended.says(&["does not know the session"]);
 
     // A killed witness has lost none of the writes that it confirmed.
     drop(witness);
     let (witness, _) = self::witness(&bench, &address);
-    let ended = bench.flashproof(&command).expect(4);
-    assert!(ended.stdout.contains("cannot tell: the writes had ended before any cut (SIGINT)"), "{}", ended.stdout);
+    bench.flashproof(&command).expect(4).shows(&["cannot tell: the writes had ended before any cut (SIGINT)"]);
     assert!(!bench.exists("data/flashproof-durability"), "examined: the files go");
 
     // The tester ends when its witness ends.
     let mut tester = Running::start(bench.prepare(&command));
     tester.wait_to_hear(" writes to data");
     drop(witness);
-    let ended = tester.end().expect(3);
-    assert!(ended.stderr.contains(&format!("the witness {address} failed (")), "{}", ended.stderr);
+    tester.end().expect(3).says(&[format!("the witness {address} failed (")]);
     let (mut witness, _) = self::witness(&bench, &address);
     let ended = bench.flashproof(&command).expect(4);
-    assert!(ended.stdout.contains("ended before any cut (the witness ended, which also ended"), "{}", ended.stdout);
+    ended.shows(&["ended before any cut (the witness ended, which also ended"]);
 
     // After a kill, the kernel closes the connection: the witness sees an end without a power cut.
     let mut tester = Running::start(bench.prepare(&command));
@@ -268,6 +262,6 @@ fn a_witness_goes_on_whatever_it_is_sent() {
     assert_eq!(bench.text("sessions"), "flashproof witness 1\n");
     bench.write("other", "precious");
     let ended = bench.flashproof(&["check", "witness", "--listen", "127.0.0.1:0", "--file", "other"]).expect(3);
-    assert!(ended.stderr.contains("it is not a witness's file"), "{}", ended.stderr);
+    ended.says(&["it is not a witness's file"]);
     assert_eq!(bench.text("other"), "precious");
 }

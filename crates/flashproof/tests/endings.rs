@@ -45,11 +45,8 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
         let context = format!("killed at {moment_ms} ms");
 
         let report = bench.flashproof(&["report", &name(index)]).expect(4);
-        assert!(
-            report.warnings()[0].starts_with("this run is incomplete: it has no verdict.json"),
-            "{}",
-            report.stderr
-        );
+        let incomplete = "this run is incomplete: it has no verdict.json";
+        assert!(report.warnings()[0].starts_with(incomplete), "{}", report.stderr);
         assert!(report.stdout.contains("ended without a recorded reason"), "{context}: {}", report.stdout);
         let run = results::run_dir::read(&bench.path(name(index))).unwrap();
         assert_eq!(run.verdict.end, End::Unrecorded);
@@ -66,20 +63,19 @@ fn killed_at_any_moment_a_run_can_be_read_and_has_lost_at_most_one_interval() {
 /// Time of the last complete chunk, seconds; 0 without one.
 fn last_second_of_act_log(bench: &Bench, run: &str) -> u64 {
     let bytes = bench.read(&format!("{run}/act.log"));
-    let mut reader = Reader::new(&bytes[..]).unwrap();
-    let mut last = 0;
-    for chunk in reader.by_ref() {
-        last = chunk.unwrap().after_sec;
-    }
-    last
+    Reader::new(&bytes[..]).unwrap().map(|chunk| chunk.unwrap().after_sec).last().unwrap_or(0)
+}
+
+/// Number of intervals in the telemetry of the run so far.
+fn intervals(bench: &Bench) -> usize {
+    let telemetry = std::fs::read_to_string(bench.path("run/telemetry.csv")).unwrap_or_default();
+    telemetry.lines().count().saturating_sub(1)
 }
 
 /// Starts a run of ten minutes, and waits for its first interval.
 fn started(bench: &Bench) -> Running {
     let mut running = bench.start(&reads(bench, 600), &LAX);
-    running.wait_until("its first interval", || {
-        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
-    });
+    running.wait_until("its first interval", || intervals(bench) > 0);
     running
 }
 
@@ -88,11 +84,10 @@ fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
     for signal in ["INT", "TERM"] {
         let bench = Bench::new();
         let running = started(&bench);
-        running.signal(signal);
-        let ended = running.end().expect(4);
+        let ended = running.end_by(signal).expect(4);
         assert!(ended.errors().is_empty(), "{}", ended.stderr);
-        assert!(ended.stdout.contains(&format!("stopped by SIG{signal} after ")), "{}", ended.stdout);
-        assert!(ended.stdout.contains("so far the run would pass"), "{}", ended.stdout);
+        ended.shows(&[format!("stopped by SIG{signal} after ")]);
+        ended.shows(&["so far the run would pass"]);
         let run = bench.run();
         assert_eq!(run.verdict.end, End::Interrupted { signal: format!("SIG{signal}") });
         assert_eq!((run.verdict.outcome, run.verdict.partial, run.is_complete()), (Outcome::Invalid, true, true));
@@ -110,17 +105,12 @@ fn two_shares_of_a_slice_that_was_cut_short_each_say_of_what() {
     let config = "device-names: sim:stall-ms=140+stall-every-s=1\ntest-duration-sec: 86400\nread-reqs-per-sec: 4000\n";
     let mut running = bench.start(config, &["--slice", "24h"]);
     // The limit of 0.1 % of the whole day's operations is exceeded after a quarter of an hour, whatever would follow.
-    let intervals = || bench.text("run/telemetry.csv").lines().count();
-    running.wait_until("half an hour", || bench.exists("run/telemetry.csv") && intervals() > 1_800);
-    running.signal("INT");
-    let page = running.end().stdout;
-    for part in [
+    running.wait_until("half an hour", || intervals(&bench) >= 1_800);
+    running.end_by("INT").shows(&[
         " due in the whole slice; ",
         "   incomplete: % of the operations that ran",
         "; the share that decides counts all operations of the whole slice; shares in tables",
-    ] {
-        assert!(page.contains(part), "no `{part}` in {page}");
-    }
+    ]);
     bench.flashproof(&["report", OUT, "--html", "page.html"]);
     for part in ["Share over each threshold, incomplete slice", "1 (incomplete)"] {
         assert!(bench.text("page.html").contains(part), "no `{part}`");
@@ -133,11 +123,9 @@ fn a_hangup_ends_nothing() {
     let mut running = started(&bench);
     running.signal("HUP");
     running.wait_to_hear("the terminal is gone; the work continues without it");
-    let intervals = || bench.text("run/telemetry.csv").lines().count();
-    let before = intervals();
-    running.wait_until("two more intervals", || intervals() > before + 1);
-    running.signal("TERM");
-    running.end().expect(4);
+    let before = intervals(&bench);
+    running.wait_until("two more intervals", || intervals(&bench) > before + 1);
+    running.end_by("TERM").expect(4);
     assert_eq!(bench.run().verdict.end, End::Interrupted { signal: "SIGTERM".into() });
 }
 
@@ -149,8 +137,7 @@ fn an_interrupted_run_that_had_failed_already_has_failed() {
                   report-interval-sec: 60\n";
     let mut running = bench.start(config, &["--max-errors", "1000000000000"]);
     running.wait_until("an error", || bench.exists("run/act.log") && bench.text("run/act.log").contains("failed: "));
-    running.signal("INT");
-    running.end().expect(1);
+    running.end_by("INT").expect(1);
     let run = bench.run();
     assert_eq!((run.verdict.outcome, run.verdict.partial), (Outcome::Fail, true));
     assert_eq!(run.verdict.end, End::Interrupted { signal: "SIGINT".into() });
@@ -162,9 +149,7 @@ fn a_second_signal_ends_it_at_once_without_a_verdict() {
     // The rate is far too high for one slot. At the first signal, ten more seconds are needed for the late operations.
     let config = reads(&bench, 600).replace(": 100\n", ": 4000000\n") + "service-threads: 1\nmax-lag-sec: 0\n";
     let mut running = bench.start(&config, &LAX);
-    running.wait_until("its first interval", || {
-        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
-    });
+    running.wait_until("its first interval", || intervals(&bench) > 0);
     running.signal("INT");
     running.wait_to_hear("SIGINT: ending the run; a second signal ends it at once");
     running.signal("TERM");
@@ -183,9 +168,7 @@ fn a_program_that_is_stopped_for_a_while_measures_itself_and_says_so() {
     let config = reads(&bench, 3).replace(": 100\n", ": 1000\n");
     // The stop of 600 ms delays a fifth of the reads, far more than a busy disk does.
     let mut running = bench.start(&config, &["--sla", "10%>8ms"]);
-    running.wait_until("its first interval", || {
-        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
-    });
+    running.wait_until("its first interval", || intervals(&bench) > 0);
     running.signal("STOP");
     std::thread::sleep(Duration::from_millis(600));
     running.signal("CONT");
@@ -207,17 +190,12 @@ fn a_signal_that_was_ignored_at_the_start_ends_nothing() {
     let line = format!("trap '' HUP INT; exec {} storage test.conf --out run --quiet", support::FLASHPROOF);
     command.args(["-c", &line]);
     let mut running = Running::start(command);
-    let intervals = || match bench.exists("run/telemetry.csv") {
-        true => bench.text("run/telemetry.csv").lines().count().saturating_sub(1),
-        false => 0,
-    };
-    running.wait_until("its first interval", || intervals() > 0);
+    running.wait_until("its first interval", || intervals(&bench) > 0);
     running.signal("HUP");
     running.signal("INT");
-    let before = intervals();
-    running.wait_until("two more intervals", || intervals() > before + 1);
-    running.signal("TERM");
-    running.end().expect(4);
+    let before = intervals(&bench);
+    running.wait_until("two more intervals", || intervals(&bench) > before + 1);
+    running.end_by("TERM").expect(4);
     assert_eq!(bench.run().verdict.end, End::Interrupted { signal: "SIGTERM".into() });
 }
 

@@ -21,11 +21,7 @@ const TWO_DRIVES: &str = "device-names: sim: sim:name=b\ntest-duration-sec: 60\n
 fn a_build_without_exports_says_so() {
     let bench = Bench::new();
     let ended = bench.flashproof(&["report", "run", "--parquet", "data"]).expect(2);
-    assert!(
-        ended
-            .stderr
-            .contains("cannot export to data - this build of flashproof cannot write Parquet files - use a released")
-    );
+    ended.says(&["cannot export to data - this build of flashproof cannot write Parquet files - use a released"]);
     assert!(!bench.flashproof(&["report", "--help"]).expect(0).stdout.contains("--parquet"));
 }
 
@@ -39,8 +35,7 @@ fn a_run_is_exported_once_and_again_with_force() {
     assert!(ended.stdout.starts_with("exported 1 run and 0 series to my data: "), "{}", ended.stdout);
     assert!(ended.stdout.ends_with("to query: cd 'my data' && duckdb -init views.sql\n"), "{}", ended.stdout);
     let first = bench.read("my data/histograms.parquet");
-    let ended = export(&[]).expect(3);
-    assert!(ended.stderr.contains(" of an earlier export; add --force to replace it"), "{}", ended.stderr);
+    export(&[]).expect(3).says(&[" of an earlier export; add --force to replace it"]);
     export(&["--force"]).expect(0);
     assert_eq!(bench.read("my data/histograms.parquet"), first);
 
@@ -63,10 +58,8 @@ fn a_campaign_is_exported_with_the_drives_that_were_not_tested() {
     lab.fleet(&["task", LAB, "0"]).expect(0);
     lab.drives(None, &[("S1", "sim:channels=2")]);
     lab.fleet(&["run", LAB]).expect(3);
-    lab.bench
-        .flashproof(&["report", LAB, "--parquet", "data", "--anonymous"])
-        .expect_error(2, &["cannot be used with"]);
-    lab.bench.flashproof(&["report", LAB, "--parquet", "data"]).expect(0);
+    lab.bench.line("report lab --parquet data --anonymous").expect_error(2, &["cannot be used with"]);
+    lab.bench.line("report lab --parquet data").expect(0);
     let query = "SELECT task, drive, state, attempts, count(run_id) FROM tasks LEFT JOIN runs ON starts_with(runs.path, tasks.path) \
                  GROUP BY ALL ORDER BY ALL";
     let Some(rows) = answer(&lab.bench, query) else { return };
@@ -100,8 +93,7 @@ fn percentiles_by_sql_are_those_of_the_report() {
     let bench = Bench::new();
     bench.storage(TWO_DRIVES, &[]).expect(0);
     bench.flashproof(&["report", "run", "--parquet", "data"]).expect(0);
-    let report = bench.flashproof(&["report", "run", "--json"]).expect(0).stdout;
-    let report: Value = serde_json::from_str(&report).unwrap();
+    let report = bench.line("report run --json").expect(0).json();
     let mut wanted = Vec::new();
     for stream in report["reports"][0]["latencies"].as_array().unwrap() {
         for kind in ["lag", "service", "wait"] {

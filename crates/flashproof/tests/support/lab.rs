@@ -111,8 +111,7 @@ impl Lab {
             }
             !is_down
         });
-        let ended = ended.expect("the controller answers");
-        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", ended.stdout, ended.stderr))
+        ended.expect("the controller answers").json()
     }
 
     /// State of a step of a task, and its note.

@@ -147,11 +147,8 @@ impl Bench {
 
     /// Runs `flashproof fio` with the options of `line`, which request JSON. Returns the jobs.
     pub fn fio_jobs(&self, line: &str, code: i32) -> (Vec<Value>, Ended) {
-        let line = format!("fio {line} --output-format=json");
-        let ended = self.flashproof(&line.split_whitespace().collect::<Vec<_>>()).expect(code);
-        let json: Value =
-            serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout));
-        (json["jobs"].as_array().unwrap().clone(), ended)
+        let ended = self.line(&format!("fio {line} --output-format=json")).expect(code);
+        (ended.json()["jobs"].as_array().unwrap().clone(), ended)
     }
 
     /// Runs a storage test with the configuration `config` into [`OUT`].
@@ -299,5 +296,17 @@ impl Nobody {
         let mut command = bench.command(line[0]);
         command.args(&line[1..]).args(arguments);
         Running::start(command).end()
+    }
+}
+
+/// Words of a command line in which no word has a blank.
+pub fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+impl Bench {
+    /// Runs `flashproof LINE` to its end; no word of the line has a blank.
+    pub fn line(&self, line: &str) -> Ended {
+        self.flashproof(&words(line))
     }
 }

@@ -1,6 +1,7 @@
 //! A process of the binary: started, watched, signalled, ended. All waits have a timeout.
 
 use super::tool;
+use serde_json::Value;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
@@ -158,5 +159,36 @@ impl Ended {
         }
         assert_eq!(ended.stdout, "", "nothing on standard output");
         ended
+    }
+}
+
+/// Assertions about the two outputs, shown whole if one fails.
+impl Ended {
+    /// Asserts that standard output contains all `parts`.
+    #[track_caller]
+    pub fn shows<T: AsRef<str>>(&self, parts: &[T]) {
+        let missing: Vec<&str> = parts.iter().map(AsRef::as_ref).filter(|part| !self.stdout.contains(part)).collect();
+        assert!(missing.is_empty(), "no {missing:?} on standard output\n{}\n{}", self.stdout, self.stderr);
+    }
+
+    /// Asserts that standard error contains all `parts`.
+    #[track_caller]
+    pub fn says<T: AsRef<str>>(&self, parts: &[T]) {
+        let missing: Vec<&str> = parts.iter().map(AsRef::as_ref).filter(|part| !self.stderr.contains(part)).collect();
+        assert!(missing.is_empty(), "no {missing:?} on standard error\n{}\n{}", self.stdout, self.stderr);
+    }
+
+    /// Standard output as JSON.
+    #[track_caller]
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", self.stdout, self.stderr))
+    }
+}
+
+impl Running {
+    /// Sends a signal by its name, and waits for the end.
+    pub fn end_by(self, signal: &str) -> Ended {
+        self.signal(signal);
+        self.end()
     }
 }
