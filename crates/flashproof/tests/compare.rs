@@ -30,7 +30,8 @@ fn runs_are_laid_side_by_side_with_what_the_operator_gave() {
     assert_eq!(json["candidates"][1]["price_per_1x"], 549.0);
     let markdown = bench.flashproof(&["report", "compare", "a", "b", "--markdown", "--html", "page.html"]).expect(0);
     let page = bench.text("page.html");
-    assert!(page.find("Load held") < page.find("<table") && page.contains("class=\"banner\""), "bars come first");
+    let [bars, table] = ["Load held", "<table"].map(|part| page.find(part).unwrap());
+    assert!(bars < table && page.contains("class=\"banner\""), "bars come first");
     let refused = bench.flashproof(&["report", "compare", "a", "b", "--html", "a/page.html"]);
     refused.expect_error(2, &["a run is recorded in that directory"]);
     assert!(markdown.stdout.starts_with("> **Warning:** different tests: "), "{}", markdown.stdout);

@@ -43,7 +43,9 @@ fn a_bad_place_fails_exactly_the_operations_that_touch_it() {
     let (done, failed, _) = totals(&bench.run(), "reads");
     assert_eq!(done + failed, 1000);
     assert!((400..600).contains(&failed), "half of the drive is bad: {failed}");
-    let offsets = ended.warnings().into_iter().filter_map(|line| line.split(" at byte ").nth(1));
+    let warnings = ended.warnings();
+    let offsets: Vec<_> = warnings.iter().filter_map(|line| line.split(" at byte ").nth(1)).collect();
+    assert!(!offsets.is_empty(), "{}", ended.stderr);
     for offset in offsets {
         let offset: u64 = offset.split(' ').next().unwrap().parse().unwrap();
         assert!(offset < 512 * MIB, "{}", ended.stderr);
