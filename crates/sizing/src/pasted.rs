@@ -324,20 +324,12 @@ mod tests {
                    23:02:55    60 100.00  10.00     1000.0\n     avg        50.00   5.00      500.0\n";
         let (tables, rest) =
             pasted(&format!("{old}{new}Apr 10 2018 07:28:02 GMT: INFO (drv_ssd): x\na letter of mine\n"));
-        assert_eq!(
-            (tables[0].name.as_str(), tables[0].unit, tables[0].seconds),
-            ("{a}-device-read-size", Some(Unit::Bytes), 1003.0)
-        );
-        assert!(
-            (tables[0].pct_over[1] - 55.0).abs() < 0.01 && (tables[0].per_sec - 10_422.0).abs() < 1.0,
-            "{tables:?}"
-        );
-        assert_eq!(
-            (tables[1].pct_over.as_slice(), tables[1].per_sec),
-            (&[100.0, 10.0][..], 500.0),
-            "the empty slice weighs nothing"
-        );
-        assert_eq!(tables[1].thresholds, [1, 8]);
+        let (first, second) = (&tables[0], &tables[1]);
+        assert_eq!((&*first.name, first.unit, first.seconds), ("{a}-device-read-size", Some(Unit::Bytes), 1003.0));
+        assert!((first.pct_over[1] - 55.0).abs() < 0.01 && (first.per_sec - 10_422.0).abs() < 1.0, "{tables:?}");
+        let of_second = (&second.pct_over[..], second.per_sec);
+        assert_eq!(of_second, (&[100.0, 10.0][..], 500.0), "the empty slice weighs nothing");
+        assert_eq!(second.thresholds, [1, 8]);
         assert_eq!(rest, "Apr 10 2018 07:28:02 GMT: INFO (drv_ssd): x\n");
     }
 
@@ -357,10 +349,8 @@ mod tests {
         let mut log = ServerLog::default();
         join(&mut log, tables).unwrap();
         let dumps = &log.histograms["{a}-device-read-size"];
-        assert_eq!(
-            (dumps[0].total, dumps[1].total, dumps[1].buckets.as_slice()),
-            (0, 1_000_000, &[0, 750_000, 250_000, 0][..])
-        );
+        assert_eq!([0, 1].map(|at| dumps[at].total), [0, 1_000_000]);
+        assert_eq!(dumps[1].buckets, [0, 750_000, 250_000, 0]);
         let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 1 8 ops/sec\navg 100.00 25.00 1000.0\n");
         let error = join(&mut ServerLog::default(), tables).unwrap_err().to_string();
         assert!(error.contains("no column for 2 bytes") && error.contains("-e 1 -n 4"), "{error}");

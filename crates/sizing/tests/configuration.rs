@@ -115,20 +115,14 @@ fn what_a_configuration_asks_of_a_drive_is_what_the_clusters_drive_did() {
         for factor in ["1", "2"] {
             let configured = configured(vec![asked.clone()], factor);
             let (configuration, config) = &configured[0];
-            assert!(
-                worst(&configuration.cluster_io, &configuration.requested_io) < if factor == "1" { 0.02 } else { 1.1 },
-                "{configuration:?}"
-            );
-            assert!(
-                configuration.remarks.iter().all(|remark| remark.contains("far from 100 %")),
-                "{:?}",
-                configuration.remarks
-            );
+            let Configuration { cluster_io, requested_io, remarks, .. } = configuration;
+            let most = if factor == "1" { 0.02 } else { 1.1 };
+            assert!(worst(cluster_io, requested_io) < most, "{configuration:?}");
+            assert!(remarks.iter().all(|remark| remark.contains("far from 100 %")), "{remarks:?}");
             let by_hand = RequestedLoad::of(config, 512).unwrap().io();
-            assert_eq!(by_hand, configuration.requested_io, "the file is what was computed");
+            assert_eq!(by_hand, *requested_io, "the file is what was computed");
             if factor == "2" {
-                let twice =
-                    configuration.requested_io.written_kib_per_sec / configuration.cluster_io.written_kib_per_sec;
+                let twice = requested_io.written_kib_per_sec / cluster_io.written_kib_per_sec;
                 assert!((twice - 2.0).abs() < 0.04, "{twice}");
             }
         }
@@ -200,20 +194,12 @@ fn the_node_that_moves_most_is_the_one_to_size_for() {
     let mut busy = load("a", "/dev/sda", "sda", 5000.0);
     busy.node = "B2".to_owned();
     profile.loads.push(busy);
-    let io = DriveIo { written_kib_per_sec: 1e6, ..DriveIo::default() };
-    profile.drives.push(DriveTarget {
-        node: "B2".to_owned(),
-        drive: "sda".to_owned(),
-        predicted: io,
-        iostat: None,
-        others: Vec::new(),
-    });
+    let predicted = DriveIo { written_kib_per_sec: 1e6, ..DriveIo::default() };
+    let target = DriveTarget { node: "B2".to_owned(), predicted, ..profile.drives[0].clone() };
+    profile.drives.push(target);
     assert_eq!(busiest_node(&profile), Some("B2"));
-    let configuration = configurations(&profile, "B2", &test("1")).unwrap().remove(0);
-    assert!(
-        configuration.text.contains("read-reqs-per-sec: 5000"),
-        "the device of the same name on the other node is another"
-    );
+    let text = configurations(&profile, "B2", &test("1")).unwrap().remove(0).text;
+    assert!(text.contains("read-reqs-per-sec: 5000"), "the device of the same name on the other node is another");
     let error = configurations(&profile, "C3", &test("1")).unwrap_err().to_string();
     assert!(error.contains("no node C3") && error.contains("A1, B2"), "{error}");
 }

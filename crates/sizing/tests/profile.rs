@@ -70,10 +70,7 @@ fn rates_are_those_recomputed_independently_in_the_golden_window_and_in_the_one_
             let profile = profile_of(log(capture), &wanted).unwrap();
             assert_eq!(profile.doubts(), [""; 0], "{capture}");
             let load = &profile.loads[0];
-            assert_eq!(
-                (load.namespace.as_str(), load.device.as_str(), load.drive.as_str()),
-                ("test", "/dev/loop2", "loop2")
-            );
+            assert_eq!([&*load.namespace, &*load.device, &*load.drive], ["test", "/dev/loop2", "loop2"]);
             let rate = |name: &str| golden[name]["ops/s"].as_f64().unwrap();
             near(load.reads_per_sec, rate("{test}-/dev/loop2-read"), "reads");
             near(load.writes_per_sec, rate("{test}-device-write-size"), "writes");
@@ -208,14 +205,13 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
         origin: "the command line".to_owned(),
         ..NamespaceFacts::default()
     };
-    let wrong = with("ce-4.9.0.37", told(1 << 20));
-    assert!(
-        wrong.doubts().iter().any(|doubt| doubt.contains("according to the log of the server's start")),
-        "{:?}",
-        wrong.doubts()
-    );
-    let wrong = with("ce-8.0.0.15", told(128 << 10));
-    assert!(wrong.doubts().iter().any(|doubt| doubt.contains("give --flush-size")), "{:?}", wrong.doubts());
+    for (capture, bytes, says) in [
+        ("ce-4.9.0.37", 1 << 20, "according to the log of the server's start"),
+        ("ce-8.0.0.15", 128 << 10, "give --flush-size"),
+    ] {
+        let doubts = with(capture, told(bytes)).doubts();
+        assert!(doubts.iter().any(|doubt| doubt.contains(says)), "{capture}: {doubts:?}");
+    }
     assert_eq!(with("ce-4.9.0.37", told(128 << 10)).doubts(), [""; 0]);
     // The rotated log has neither version nor configuration, but it has partial writes, and 64 writes per block.
     let mut rotated = log("ce-8.0.0.15");
@@ -407,10 +403,8 @@ fn what_cannot_be_sized_is_said() {
     let mut off = log("ce-8.0.0.15");
     off.histograms.retain(|name, _| !name.contains("device-"));
     let told = error(off, wanted());
-    assert!(
-        told.contains("enable-benchmarks-storage to true") && told.contains("manage config namespace test"),
-        "{told}"
-    );
+    assert!(told.contains("enable-benchmarks-storage to true"), "{told}");
+    assert!(told.contains("manage config namespace test"), "{told}");
     let told = error(log("ce-8.0.0.15"), ProfileOptions { namespaces: vec!["tset".to_owned()], ..wanted() });
     assert!(told.contains("no namespace tset") && told.contains("found: test"), "{told}");
     let short = |from: &str, to: &str| ProfileOptions { from: from.parse().ok(), to: to.parse().ok(), ..wanted() };

@@ -413,14 +413,15 @@ mod tests {
             assert_eq!(probe.unknown().collect::<Vec<_>>(), [Behaviour::MixesHandles]);
         }
     }
-    /// A drive that shows altered counters, and fails after a number of writes.
+    /// A drive that shows altered counters, and fails after a number of writes. `shown` gets the number of the reading.
     struct Odd<F> {
         drive: Simulated,
+        readings: u32,
         shown: F,
         writes_left: u64,
     }
 
-    impl<F: FnMut(Bytes) -> Bytes> Probed for Odd<F> {
+    impl<F: Fn(u32, Bytes) -> Bytes> Probed for Odd<F> {
         type Error = &'static str;
 
         fn commands(&self) -> u64 {
@@ -448,42 +449,34 @@ mod tests {
 
         fn counters(&mut self) -> Result<Bytes, Self::Error> {
             let Ok(bytes) = self.drive.counters();
-            Ok((self.shown)(bytes))
+            self.readings += 1;
+            Ok((self.shown)(self.readings, bytes))
         }
     }
 
     /// Result for an isolating drive that shows `shown` instead of its own counters.
-    fn odd(writes: u64, shown: impl FnMut(Bytes) -> Bytes) -> (Probe, Option<String>) {
+    fn odd(writes_left: u64, shown: impl Fn(u32, Bytes) -> Bytes) -> (Probe, Option<String>) {
         let spec = isolating(128 << 20);
         let drive = Simulated::new(Ftl::new(&spec, 5).unwrap(), 128 << 10);
-        let (probe, ended) = probe(&mut Odd { drive, shown, writes_left: writes }, 3, 9);
+        let (probe, ended) = probe(&mut Odd { drive, readings: 0, shown, writes_left }, 3, 9);
         (probe, ended.err().map(|ended| ended.to_string()))
     }
 
     #[test]
     fn another_writer_and_a_counter_that_goes_back_end_it_and_what_was_found_is_told() {
-        let mut asked = 0;
-        let (probe, ended) = odd(u64::MAX, |bytes| {
-            asked += 1;
-            Bytes { host: bytes.host + if asked > 2 { 1 << 20 } else { 0 }, ..bytes }
-        });
+        let written_by_another = |after: u32, more: u64| {
+            odd(u64::MAX, |reading, of| Bytes { host: of.host + if reading > after { more } else { 0 }, ..of })
+        };
+        let (probe, ended) = written_by_another(2, 1 << 20);
         assert_eq!((ended, probe.phases.len()), (None, 6), "another writer before a phase does no harm");
-        let mut asked = 0;
-        let (probe, ended) = odd(u64::MAX, |bytes| {
-            asked += 1;
-            Bytes { host: bytes.host + if asked > 3 { 3 << 20 } else { 0 }, ..bytes }
-        });
+        let (probe, ended) = written_by_another(3, 3 << 20);
         let said = "134 MB were written, but the drive counted 137 MB written by hosts: another program writes";
         assert!(ended.as_ref().is_some_and(|why| why.starts_with(said)), "{ended:?}");
         assert_eq!((probe.phases.len(), &probe.not_found[..]), (1, &[Behaviour::CollectsSequentialEarly][..]));
         assert_eq!(probe.unknown().collect::<Vec<_>>(), [Behaviour::MixesHandles, Behaviour::MovesOthers]);
-        let mut asked = 0;
-        let (_, ended) = odd(u64::MAX, |bytes| {
-            asked += 1;
-            if asked == 2 { Bytes::default() } else { bytes }
-        });
+        let (_, ended) = odd(u64::MAX, |reading, bytes| if reading == 2 { Bytes::default() } else { bytes });
         assert!(ended.as_ref().is_some_and(|why| why.contains("went back from")), "{ended:?}");
-        let (probe, ended) = odd(3000, |bytes| bytes);
+        let (probe, ended) = odd(3000, |_, bytes| bytes);
         assert_eq!((probe.phases.len(), ended.as_deref()), (1, Some("worn out")));
     }
 
@@ -492,7 +485,7 @@ mod tests {
         let step = 1536 << 10;
         let mut highest: f64 = 0.0;
         for shift in (0..6).map(|sixth| sixth * step / 6) {
-            let shown = |bytes: Bytes| Bytes {
+            let shown = |_, bytes: Bytes| Bytes {
                 host: bytes.host / step * step,
                 media: (bytes.media + shift) / step * step,
                 ..bytes
@@ -510,7 +503,7 @@ mod tests {
         for handles in [2, 3, 8] {
             let spec = Spec { handles, ..isolating(512 << 20) };
             let drive = Simulated::new(Ftl::new(&spec, 5).unwrap(), 128 << 10);
-            let mut drive = Odd { drive, shown: |bytes| bytes, writes_left: u64::MAX };
+            let mut drive = Odd { drive, readings: 0, shown: |_, bytes| bytes, writes_left: u64::MAX };
             assert!(probe(&mut drive, handles, 1).1.is_ok());
             let fills = (u64::MAX - drive.writes_left) as f64 / drive.commands() as f64;
             assert!((DRIVE_FILLS - fills).abs() < 0.01 && fills > 9.0, "{fills}");

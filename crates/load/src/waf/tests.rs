@@ -3,7 +3,7 @@
 use super::timed::FILLS;
 use super::*;
 use crate::rate::Rate;
-use crate::workload::tenants::Tenants;
+use crate::workload::tenants::{Tenants, client_stream};
 use engine::sim::{DriveSpec, FtlDrive};
 use ftl::{Append, Isolation, Spec};
 
@@ -165,11 +165,8 @@ fn a_drive_that_is_hardly_written_is_not_steady() {
     let layout = Layout::new(Arrangement::Dedicated, &tenants, &drive(&spec)).unwrap();
     let found = Experiment::new(&layout, Interleaving::default(), 1).unwrap().run(12, |_| true).unwrap();
     let host: u64 = found.drives[3].octiles.iter().map(|octile| octile.host).sum();
-    assert!(
-        host < found.drives[3].logical_bytes / 2 && found.steady_after.is_none(),
-        "{host} {:?}",
-        found.steady_after
-    );
+    let steady_after = found.steady_after;
+    assert!(host < found.drives[3].logical_bytes / 2 && steady_after.is_none(), "{host} {steady_after:?}");
 }
 
 /// WAF of the tenants of `micron-2024-op14.toml` in the steady state of a small drive, then their wait times.
@@ -191,29 +188,14 @@ fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
         let (waf, timed) = with_time(arrangement, &drive(&small()));
         let (waf, with_time) = (waf.unwrap(), timed.bytes.waf().unwrap());
         assert!((with_time / waf - 1.0).abs() < 0.05, "{arrangement}: {waf} and {with_time}");
-        assert!(
-            (timed.fills - FILLS).abs() < 0.05 && timed.end_cause.is_none(),
-            "{arrangement}: {} {:?}",
-            timed.fills,
-            timed.end_cause
-        );
+        let (fills, end) = (timed.fills, &timed.end_cause);
+        assert!((fills - FILLS).abs() < 0.05 && end.is_none(), "{arrangement}: {fills} {end:?}");
         assert_eq!(timed.streams.len(), 4 * 4, "reads and writes of clients and of defragmentation");
-        for (stream, cell) in
-            timed.streams.iter().filter(|(stream, ..)| crate::workload::tenants::client_stream(&stream.name).is_some())
-        {
-            let wanted = stream.offered_iops * timed.seconds;
-            assert!(
-                (cell.counts.counted_ops() as f64 - wanted).abs() <= 1.0,
-                "{}: {} of {wanted}",
-                stream.name,
-                cell.counts.counted_ops()
-            );
-            assert_eq!(
-                (cell.counts.ops, cell.service.len(), cell.counts.overtime / 10),
-                (cell.counts.counted_ops(), cell.counts.ops, 0),
-                "{}",
-                stream.name
-            );
+        for (stream, cell) in timed.streams.iter().filter(|(stream, ..)| client_stream(&stream.name).is_some()) {
+            let (name, wanted) = (&stream.name, stream.offered_iops * timed.seconds);
+            let (counted, done) = (cell.counts.counted_ops(), cell.counts.ops);
+            assert!((counted as f64 - wanted).abs() <= 1.0, "{name}: {counted} of {wanted}");
+            assert_eq!((done, cell.service.len(), cell.counts.overtime / 10), (counted, done, 0), "{name}");
         }
     }
 }

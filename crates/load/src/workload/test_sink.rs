@@ -1,8 +1,10 @@
-//! For tests: builds plans, runs a plan on a drive model in virtual time and counts the operations, reads cases from
-//! text files.
+//! For tests: builds configurations and plans, runs a plan on a drive model in virtual time and counts the operations,
+//! reads cases from text files.
 
 use crate::plan::{Arrival, Lane, Plan};
 use crate::run::{Control, Pacing, RunConfig, Settings, Sink, SinkError, run};
+use crate::workload::act::ActConfig;
+use crate::workload::act::options::Test;
 use crate::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, Workload};
 use engine::sim::{DriveModel, SimCompletion, SimEngine};
 use results::cell::{Interval, Layout};
@@ -16,6 +18,12 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// Seed 1, and at most `shards_max` issuing threads on a machine of two CPUs.
 pub(super) fn choices(shards_max: u32) -> BuildContext {
     BuildContext { seed: 1, shards_max, cpus: 2, in_flight_max: None }
+}
+
+/// ACT's load on `/dev/a` for a second.
+pub(super) fn act_config(test: Test, read_reqs_per_sec: u32, write_reqs_per_sec: u32) -> ActConfig {
+    let device_names = vec!["/dev/a".parse().unwrap()];
+    ActConfig { device_names, test_duration_sec: 1, read_reqs_per_sec, write_reqs_per_sec, ..ActConfig::new(test) }
 }
 
 /// An empty plan on `devices`.

@@ -6,19 +6,8 @@ use results::judge::{Reason, Verdict};
 use std::collections::BTreeSet;
 
 /// Reason codes that prevent a pass.
-const AGAINST: [&str; 11] = [
-    "io-error",
-    "device-gone",
-    "lost",
-    "own-lag",
-    "nothing-judged",
-    "not-carried-out",
-    "late",
-    "silence",
-    "below-rate",
-    "over-limit",
-    "stopped",
-];
+const AGAINST: &str = "io-error device-gone lost own-lag nothing-judged not-carried-out late silence below-rate \
+                       over-limit stopped";
 
 /// The JSON string of a value.
 fn word(value: &impl serde::Serialize) -> String {
@@ -27,8 +16,8 @@ fn word(value: &impl serde::Serialize) -> String {
 
 /// The reason codes of a verdict that prevent a pass.
 fn codes(verdict: &Verdict) -> BTreeSet<&'static str> {
-    let is_told = |code: &&&str| verdict.reasons.iter().any(|reason| word(&reason.code) == **code);
-    AGAINST.iter().filter(is_told).copied().collect()
+    let is_told = |code: &&str| verdict.reasons.iter().any(|reason| word(&reason.code) == *code);
+    AGAINST.split(' ').filter(is_told).collect()
 }
 
 /// Differences between verdict and oracle, a line each; empty if both agree.
@@ -107,14 +96,9 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                     .collect();
                 let worst = broken.iter().map(|broken| broken.count).max();
                 let is_named = |broken: &&super::oracle::Broken| {
-                    Some(broken.count) == worst
-                        && told.iter().any(|reason| {
-                            [" in slice"].iter().any(|place| {
-                                let place = format!("{place} {}", broken.slice + 1);
-                                reason.text.contains(&format!("{place},"))
-                                    || reason.text.contains(&format!("{place} ("))
-                            })
-                        })
+                    let places = [",", " ("].map(|end| format!(" in slice {}{end}", broken.slice + 1));
+                    let is_there = |reason: &&Reason| places.iter().any(|place| reason.text.contains(place));
+                    Some(broken.count) == worst && told.iter().any(is_there)
                 };
                 let is_same =
                     told.len() == usize::from(!broken.is_empty()) && (broken.is_empty() || broken.iter().any(is_named));

@@ -145,17 +145,8 @@ impl Dice {
     }
 }
 
-const SLAS: [&str; 9] = [
-    "5%>1ms,1%>8ms,0.1%>64ms",
-    "0.1%>64ms",
-    "10%>1ms",
-    "1%>20ms",
-    "50%>500ms",
-    "100%>1s",
-    "20%>2ms,2%>200ms",
-    "100%>3600s",
-    "100%>3600s",
-];
+const SLAS: &str = "5%>1ms,1%>8ms,0.1%>64ms 0.1%>64ms 10%>1ms 1%>20ms 50%>500ms 100%>1s 20%>2ms,2%>200ms \
+                    100%>3600s 100%>3600s";
 
 impl Draw {
     /// A load on drives of the simulator.
@@ -268,7 +259,7 @@ impl Draw {
             streams: Vec::new(),
             lanes: Vec::new(),
             limits: Vec::new(),
-            sla: dice.of(&SLAS),
+            sla: dice.of(&SLAS.split(' ').collect::<Vec<_>>()),
             interval_sec,
             slice_sec,
             duration_sec,

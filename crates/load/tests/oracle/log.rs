@@ -57,17 +57,9 @@ impl Stream for Numbered {
     fn next(&mut self) -> Option<Request> {
         let (index, device) = (self.next, self.of.device(self.next));
         self.next += 1;
-        Some(Request {
-            target: device as u16,
-            cell: (self.of.stream * self.devices + device) as u32,
-            kind: OpKind::Read,
-            offset: (index as u64 * LANES_MAX + self.lane as u64) * STEP_BYTES,
-            len: STEP_BYTES as u32,
-            buffers: 0,
-            sync: sys::op::WriteSync::No,
-            placement: None,
-            priority: Default::default(),
-        })
+        let cell = (self.of.stream * self.devices + device) as u32;
+        let offset = (index as u64 * LANES_MAX + self.lane as u64) * STEP_BYTES;
+        Some(Request { offset, len: STEP_BYTES as u32, ..Request::new(OpKind::Read, device as u16, cell, 0) })
     }
 
     fn until_ns(&self) -> u64 {

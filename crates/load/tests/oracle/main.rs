@@ -15,7 +15,7 @@ mod oracle;
 
 use draw::{Arrivals, Draw, LaneDraw, SEC};
 use engine::sim::SimEngine;
-use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
+use load::plan::{Arrival, BufferClass, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Control, EndCause, Message, Pacing, RunConfig, Settings, Shard};
 use load::schedule::{Even, Listed, Schedule};
@@ -112,16 +112,8 @@ fn plan(draw: &Draw) -> Plan {
         name: format!("s{}", lane.stream),
     };
     let limits: Vec<_> = draw.limits.iter().map(|slots| Limit { slots: *slots, configured: true }).collect();
-    let count = draw.limits.iter().sum();
-    Plan {
-        lanes: draw.lanes.iter().enumerate().map(lane).collect(),
-        limits,
-        buffers: vec![BufferClass { len_bytes: 512, count, fill: Fill::AsIs }],
-        cpus: Vec::new(),
-        synchronous: false,
-        mapping: None,
-        cells: None,
-    }
+    let buffers = BufferClass::plain(512, draw.limits.iter().sum());
+    Plan { lanes: draw.lanes.iter().enumerate().map(lane).collect(), limits, buffers: vec![buffers], ..Plan::default() }
 }
 
 /// Makes draws by `make`, and collects the differences that `compare` finds in each. Panics with all differences if

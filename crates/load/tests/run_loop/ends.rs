@@ -25,15 +25,11 @@ fn a_device_that_is_gone_ends_the_run() {
 fn a_device_that_never_answers_leaves_its_operations_counted() {
     let hung = "sim:read-us=10+stall-ms=1000000+stall-at-s=1";
     let ran = even_reads(hung, 100, (10, false), settings(3));
-    let cell = &ran.total().cells[0];
-    assert_eq!(
-        (cell.counts.ops, cell.counts.lost, cell.counts.unissued),
-        (100, 10, 190),
-        "10 in flight and 190 waiting"
-    );
-    assert_eq!(cell.counts.missed, 200);
-    assert!((990_000_000..SEC).contains(&cell.counts.last_back_ns), "{}", cell.counts.last_back_ns);
-    assert_eq!(cell.counts.judged_over[2], 200);
+    let counts = ran.total().cells[0].counts;
+    assert_eq!((counts.ops, counts.lost, counts.unissued), (100, 10, 190), "10 in flight and 190 waiting");
+    assert_eq!(counts.missed, 200);
+    assert!((990_000_000..SEC).contains(&counts.last_back_ns), "{}", counts.last_back_ns);
+    assert_eq!(counts.judged_over[2], 200);
 }
 
 /// Reads, each followed by a write, on a drive that fails every operation or never answers.
@@ -138,14 +134,9 @@ fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
     let settings = Settings { max_lag_ns: 2 * SEC, ..settings(3600) };
     let ran = even_reads(drive, 1000, (512, false), settings);
     assert!(matches!(ran.cause, Some(EndCause::Lag { whose: Whose::Device, .. })), "{:?}", ran.cause);
-    let cell = &ran.total().cells[0];
-    assert_eq!(cell.counts.lost, 0, "a device that returns something is waited for");
-    assert!(
-        (512..=516).contains(&cell.counts.ops) && cell.counts.overtime >= 510,
-        "{} and {}",
-        cell.counts.ops,
-        cell.counts.overtime
-    );
+    let counts = ran.total().cells[0].counts;
+    assert_eq!(counts.lost, 0, "a device that returns something is waited for");
+    assert!((512..=516).contains(&counts.ops) && counts.overtime >= 510, "{counts:?}");
 }
 
 #[test]
@@ -154,14 +145,9 @@ fn what_comes_back_after_the_end_is_no_achieved_rate() {
     // in the second after the end.
     let drive = "sim:channels=1+read-us=100000+jitter-pct=0+read-mbps=0";
     let ran = even_reads(drive, 20, (1, false), settings(10));
-    let cell = &ran.total().cells[0];
-    assert_eq!(cell.counts.ops + cell.counts.unissued, 200);
-    assert!(
-        (9..=12).contains(&cell.counts.overtime) && (88..=91).contains(&cell.counts.unissued),
-        "{} {}",
-        cell.counts.overtime,
-        cell.counts.unissued
-    );
+    let counts = ran.total().cells[0].counts;
+    assert_eq!(counts.ops + counts.unissued, 200);
+    assert!((9..=12).contains(&counts.overtime) && (88..=91).contains(&counts.unissued), "{counts:?}");
 }
 
 #[test]
@@ -185,17 +171,12 @@ fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
     // 1,000 operations per second are wanted for 4 s; the drive does at most 500 per second.
     let drive = "sim:channels=1+read-us=2000+jitter-pct=0+read-mbps=0";
     let ran = even_reads(drive, 1000, (4, true), settings(4));
-    let cell = &ran.total().cells[0];
-    assert!(
-        cell.counts.ops.abs_diff(2_500) <= 8 && cell.counts.overtime.abs_diff(500) <= 8,
-        "{} {}",
-        cell.counts.ops,
-        cell.counts.overtime
-    );
-    assert_eq!(cell.counts.ops + cell.counts.unissued, 4_000);
+    let counts = ran.total().cells[0].counts;
+    assert!(counts.ops.abs_diff(2_500) <= 8 && counts.overtime.abs_diff(500) <= 8, "{counts:?}");
+    assert_eq!(counts.ops + counts.unissued, 4_000);
     // Operation j completes at 2j ms. Its deadline is 1 s after its slice. All operations of the first slice meet their
     // deadlines, half of those of the second slice, and none of the last two.
-    assert!(cell.counts.missed.abs_diff(2_500) <= 8, "{}", cell.counts.missed);
+    assert!(counts.missed.abs_diff(2_500) <= 8, "{}", counts.missed);
 }
 
 /// A drive that refuses every operation at once.

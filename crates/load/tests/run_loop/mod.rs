@@ -12,8 +12,7 @@ use load::rate::Rate;
 use load::run::{EndCause, Message, Pacing, RunConfig, Settings, Shard};
 use load::schedule::{Even, Schedule};
 use load::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
-use results::buckets::ActScale;
-use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use results::cell::{Interval, Layout};
 use std::io;
 use std::sync::Arc;
 use sys::buffer::Buf;
@@ -29,17 +28,8 @@ fn settings(duration_s: u64) -> Settings {
 }
 
 fn layout(streams: usize, devices: usize) -> Layout {
-    let stream = |n| StreamInfo {
-        name: format!("stream-{n}"),
-        judged: true,
-        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-        ..StreamInfo::default()
-    };
-    Layout {
-        streams: (0..streams).map(stream).collect(),
-        devices: (0..devices).map(|n| format!("sim-{n}")).collect(),
-        thresholds_ns: [MS, 8 * MS, 64 * MS].into(),
-    }
+    let streams = &[("stream-0", true), ("stream-1", true)][..streams];
+    results::testing::layout(streams, 0.0, (0..devices).map(|n| format!("sim-{n}")))
 }
 
 fn reads(target: u16, seed: u64) -> Uniform {

@@ -275,7 +275,7 @@ mod tests {
         assert!(text.contains(why), "`{why}` is not in `{text}`");
         assert!(text.contains("--restart") && !text.contains('\n'), "{text}");
         let anew = Resume::of(subject, &PrepOptions { restart: true, ..*wanted }, records, BEGINNING).unwrap();
-        assert_eq!((anew.key, anew.prepared.mark_bytes, anew.prepared.passes_done), (None, 0, 0));
+        assert_eq!((anew.key, anew.prepared.mark_bytes, anew.prepared.passes_done), (None, 0, 0), "{why}");
     }
 
     #[test]
@@ -293,40 +293,25 @@ mod tests {
     fn another_seed_or_other_options_are_refused_with_the_numbers() {
         let (_dir, records, _) = interrupted();
         let a = subject("serial a");
-        refused(&a, &PrepOptions { seed: Some(7), ..WANTED }, &records, "with other options: seed was 5 and is now 7");
-        refused(
-            &a,
-            &PrepOptions { fills: 2, zeros: false, ..WANTED },
-            &records,
-            "fills was 1 and is now 2, zeros was yes and is now no",
-        );
-        refused(
-            &a,
-            &PrepOptions { use_pct: 50, ..WANTED },
-            &records,
-            "used bytes (--use-pct) was 10485760 and is now 5242880",
-        );
-        refused(&a, &PrepOptions { discard_first: true, ..WANTED }, &records, "discard-first was no and is now yes");
-        refused(
-            &a,
-            &PrepOptions { fills: 2, ..WANTED },
-            &records,
-            "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or",
-        );
+        for (wanted, why) in [
+            (PrepOptions { seed: Some(7), ..WANTED }, "with other options: seed was 5 and is now 7"),
+            (PrepOptions { fills: 2, zeros: false, ..WANTED }, "fills was 1 and is now 2, zeros was yes and is now no"),
+            (PrepOptions { use_pct: 50, ..WANTED }, "used bytes (--use-pct) was 10485760 and is now 5242880"),
+            (PrepOptions { discard_first: true, ..WANTED }, "discard-first was no and is now yes"),
+            (PrepOptions { fills: 2, ..WANTED }, "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or"),
+        ] {
+            refused(&a, &wanted, &records, why);
+        }
     }
 
     #[test]
     fn another_drive_in_the_same_slot_is_refused() {
         let (_dir, records, _) = interrupted();
-        refused(
-            &subject("serial b"),
-            &WANTED,
-            &records,
-            "was of serial a with 10485760 bytes, but the device is now serial b with",
-        );
-        let nameless = subject("");
-        refused(&nameless, &WANTED, &records, "a device without a lasting name");
-        let elsewhere = DeviceFacts { path: "/dev/y".into(), ..subject("serial b") };
+        let b = subject("serial b");
+        let why = "was of serial a with 10485760 bytes, but the device is now serial b with";
+        refused(&b, &WANTED, &records, why);
+        refused(&subject(""), &WANTED, &records, "a device without a lasting name");
+        let elsewhere = DeviceFacts { path: "/dev/y".into(), ..b };
         assert!(!Resume::of(&elsewhere, &WANTED, &records, BEGINNING).unwrap().is_resumed());
     }
 

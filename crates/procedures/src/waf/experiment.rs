@@ -394,6 +394,6 @@ mod tests {
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(path, &wanted).unwrap();
         }
-        assert!(page_text == wanted, "docs/prep.md: UPDATE_DOCS=1 cargo test -p flashproof-procedures waf::prepared");
+        assert!(page_text == wanted, "docs/prep.md: UPDATE_DOCS=1 cargo test -p flashproof-procedures waf::experiment");
     }
 }

@@ -265,7 +265,6 @@ impl Totals {
 mod tests {
     use super::*;
     use crate::buckets::ActScale;
-    use crate::cell::{ActHistograms, StreamInfo};
     use crate::times::Times;
 
     fn text(write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> String {
@@ -326,23 +325,10 @@ mod tests {
     }
 
     fn layout() -> Layout {
-        let stream = |name: &str, per_device, in_log: bool| StreamInfo {
-            name: name.to_owned(),
-            judged: per_device,
-            offered_iops: 1.0,
-            workload: 0,
-            act: in_log.then_some(ActHistograms { scale: ActScale::Milliseconds, per_device }),
-            ..StreamInfo::default()
-        };
-        Layout {
-            streams: vec![
-                stream("reads", true, true),
-                stream("large-block-reads", false, true),
-                stream("tomb-raider-reads", false, false),
-            ],
-            devices: vec!["/dev/a".to_owned(), "/dev/b".to_owned()],
-            thresholds_ns: [1_000_000].into(),
-        }
+        let streams = [("reads", true), ("large-block-reads", false), ("tomb-raider-reads", false)];
+        let mut layout = crate::testing::layout(&streams, 1.0, ["/dev/a", "/dev/b"]);
+        layout.streams[2].act = None;
+        Layout { thresholds_ns: [1_000_000].into(), ..layout }
     }
 
     #[test]
@@ -361,10 +347,8 @@ mod tests {
         interval.cells[layout.cell(1, 1)].record(&Times::new(0, 0, 0, 1), 0, 131_072);
         totals.add(&interval);
         totals.add(&interval);
-        let mut out = Vec::new();
-        totals.write_chunk(&mut out, 2).unwrap();
         assert_eq!(
-            String::from_utf8(out).unwrap(),
+            text(|out| totals.write_chunk(out, 2)),
             "after 2 sec:\nreads (4 total)\n (01: 0000000004)\n/dev/a-reads (2 total)\n (01: 0000000002)\n\
              /dev/b-reads (2 total)\n (01: 0000000002)\nlarge-block-reads (2 total)\n (00: 0000000002)\n\n"
         );

@@ -26,16 +26,16 @@ fn times(wait_ns: u64, lag_ns: u64, service_ns: u64) -> Times {
 }
 
 impl Run {
-    /// The kernel names of the devices in the telemetry `columns` are nvme0n1, nvme1n1...
-    fn new(devices: usize, slice_sec: u64, simulated: bool, columns: &[&str]) -> Self {
+    /// The kernel names of the devices in the telemetry `columns`, with blanks between them, are nvme0n1, nvme1n1...
+    fn new(devices: usize, slice_sec: u64, simulated: bool, columns: &str) -> Self {
         Self::of_full(devices, slice_sec, simulated, columns, None)
     }
 
     /// Each device holds at most `requests_max` requests at once.
-    fn of_full(devices: usize, slice_sec: u64, simulated: bool, columns: &[&str], requests_max: Option<u64>) -> Self {
+    fn of_full(devices: usize, slice_sec: u64, simulated: bool, columns: &str, requests_max: Option<u64>) -> Self {
         let layout = layout(&[("reads", true)], 1000.0, (0..devices).map(|device| format!("/dev/d{device}")));
         let plan = JudgePlan { simulated, ..JudgePlan::new(&layout, Sla::default(), 1, slice_sec, 3600) };
-        let columns: Vec<_> = columns.iter().map(|&name| name.to_owned()).collect();
+        let columns: Vec<_> = columns.split_whitespace().map(str::to_owned).collect();
         let kernel_names: Vec<_> = (0..devices).map(|device| Some(format!("nvme{device}n1"))).collect();
         let blamer = Blamer::new(&plan, &columns, &kernel_names, &vec![requests_max; devices]);
         Self { judge: Judge::new(plan), layout, blamer, next: 0 }
@@ -108,14 +108,14 @@ fn fast() -> Times {
 
 #[test]
 fn a_slice_below_every_limit_is_nobody_s_fault() {
-    let mut run = Run::new(1, 1, false, &[]);
+    let mut run = Run::new(1, 1, false, "");
     run.second(&[(960, fast()), (40, times(0, 0, 5 * MS))], &[]);
     assert_eq!(run.blame(), []);
 }
 
 #[test]
 fn each_stretch_of_time_gets_its_share() {
-    let mut run = Run::new(1, 1, true, &[]);
+    let mut run = Run::new(1, 1, true, "");
     run.second(&[(900, fast()), (100, times(1_800 * US, 900 * US, 900 * US)), (10, times(0, 0, 90 * US))], &[]);
     let blame = run.only();
     assert_eq!(causes(&blame), [(Cause::SlotWait, Some(50)), (Cause::OurLag, Some(25)), (Cause::Device, Some(25))]);
@@ -124,7 +124,7 @@ fn each_stretch_of_time_gets_its_share() {
 
 #[test]
 fn a_simulated_drive_is_the_device_and_the_sentence_has_the_numbers() {
-    let mut run = Run::new(1, 2, true, &[]);
+    let mut run = Run::new(1, 2, true, "");
     run.second(&[(1000, fast())], &[]).second(&[(1000, fast())], &[]);
     run.second(&[(900, fast())], &[]).second(&[(900, fast()), (200, times(0, 0, 5 * MS))], &[]);
     assert_eq!(
@@ -136,7 +136,7 @@ fn a_simulated_drive_is_the_device_and_the_sentence_has_the_numbers() {
 
 #[test]
 fn too_few_slots_before_a_quick_device_are_slot_wait() {
-    let mut run = Run::new(1, 1, true, &[]);
+    let mut run = Run::new(1, 1, true, "");
     run.second(&[(900, fast()), (1000, times(7 * MS, 0, 200 * US))], &[]);
     let blame = run.only();
     assert_eq!(causes(&blame), [(Cause::SlotWait, Some(97)), (Cause::Device, Some(3))]);
@@ -145,7 +145,7 @@ fn too_few_slots_before_a_quick_device_are_slot_wait() {
 
 #[test]
 fn a_stall_that_fills_the_slots_is_the_device_although_nearly_all_operations_only_waited() {
-    let mut run = Run::new(1, 1, true, &[]);
+    let mut run = Run::new(1, 1, true, "");
     let victims: Vec<_> = (0..992).map(|n| (1, times(n * MS, 0, 100 * US))).collect();
     run.second(&[vec![(8, times(0, 0, 1000 * MS)), (5_000, fast())], victims].concat(), &[]);
     assert_eq!(run.blame().len(), 3, "all three limits");
@@ -160,7 +160,7 @@ fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
     // Ten slots and a limit of 3,000 operations per second, let through ten times per second: one operation in thirty
     // waits in its slot for 100 ms, and all others wait for a slot.
     let throttled = |held_ms| {
-        let mut run = Run::new(1, 1, true, &[]);
+        let mut run = Run::new(1, 1, true, "");
         run.second(&[(100, times(2_500 * MS, 0, held_ms * MS)), (2_900, times(2_500 * MS, 0, MS / 2))], &[]);
         causes(&run.blame()[0])[0].0
     };
@@ -170,7 +170,7 @@ fn slots_are_held_by_those_that_had_their_time_however_few_they_were() {
 
 #[test]
 fn what_failed_is_the_device_s_and_what_never_went_out_is_what_kept_back_the_others() {
-    let mut run = Run::new(1, 1, true, &[]);
+    let mut run = Run::new(1, 1, true, "");
     run.second_with(&[], |interval| {
         let cell = &mut interval.cells[0];
         (0..100).for_each(|_| cell.record(&times(7 * MS, 0, 0), 0, 1536));
@@ -179,19 +179,16 @@ fn what_failed_is_the_device_s_and_what_never_went_out_is_what_kept_back_the_oth
     });
     let blame = run.blame().into_iter().find(|blame| blame.threshold_ns == MS).unwrap();
     assert_eq!(causes(&blame), [(Cause::SlotWait, Some(75)), (Cause::Device, Some(25))]);
-    assert!(blame.sentence.contains("100 operations failed"), "{}", blame.sentence);
-    assert!(
-        blame.sentence.contains("200 of the operations were never issued or never completed"),
-        "{}",
-        blame.sentence
-    );
+    for words in ["100 operations failed", "200 of the operations were never issued or never completed"] {
+        assert!(blame.sentence.contains(words), "{}", blame.sentence);
+    }
 }
 
 #[test]
 fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
     // Reads wait 20 ms for slots that writes hold, and then complete quickly.
     let held_by_writes = |in_flight| {
-        let mut run = Run::new(1, 1, true, &[]);
+        let mut run = Run::new(1, 1, true, "");
         let writes = StreamInfo { name: "writes".into(), judged: false, ..run.layout.streams[0].clone() };
         run.layout.streams.push(writes);
         let plan = JudgePlan { simulated: true, ..JudgePlan::new(&run.layout, Sla::default(), 1, 1, 3600) };
@@ -211,19 +208,14 @@ fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
 
 #[test]
 fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_are_ours() {
-    let mut run = Run::new(1, 1, false, &[]);
+    let mut run = Run::new(1, 1, false, "");
     run.second(&[(900, fast()), (100, times(0, 3 * MS, 100 * US))], &[]);
     let blame = run.only();
     assert_eq!((blame.parts[0].cause, blame.over), (Cause::OurLag, 100));
-    assert!(
-        blame.sentence.starts_with(
-            "slice 1: 10.0 % of reads over 1 ms, with this program's own lag (limit 5 %): 97 % of the \
-         time in this program (issued 3 ms late on average)"
-        ),
-        "{}",
-        blame.sentence
-    );
-    let mut run = Run::new(1, 1, false, &[]);
+    let said = "slice 1: 10.0 % of reads over 1 ms, with this program's own lag (limit 5 %): 97 % of the \
+                time in this program (issued 3 ms late on average)";
+    assert!(blame.sentence.starts_with(said), "{}", blame.sentence);
+    let mut run = Run::new(1, 1, false, "");
     run.second_with(&[], |interval| {
         (0..100).for_each(|_| interval.cells[0].record(&times(0, 0, 4 * MS), 3 * MS, 1536));
     });
@@ -232,7 +224,7 @@ fn our_lag_is_blamed_where_only_it_is_over_the_limit_and_completions_seen_late_a
 
 #[test]
 fn of_a_server_neither_kernel_nor_device_is_spoken() {
-    let mut run = Run::new(1, 1, false, &[]);
+    let mut run = Run::new(1, 1, false, "");
     let plan = JudgePlan { tested: TestedObject::Server, ..run.judge.plan().clone() };
     (run.blamer, run.judge) = (Blamer::new(&plan, &[], &[None], &[None]), Judge::new(plan));
     run.second_with(&[], |interval| {
@@ -248,7 +240,7 @@ fn of_a_server_neither_kernel_nor_device_is_spoken() {
 
 #[test]
 fn that_the_limit_is_reached_without_the_largest_part_too_is_said() {
-    let mut run = Run::new(1, 1, true, &[]);
+    let mut run = Run::new(1, 1, true, "");
     run.second(&[(901, fast()), (98, times(0, 0, 2 * MS)), (1, times(0, 10 * SEC, MS / 2))], &[]);
     let blame = &run.blame()[0];
     assert_eq!(causes(blame)[0], (Cause::OurLag, Some(98)));
@@ -259,7 +251,7 @@ fn that_the_limit_is_reached_without_the_largest_part_too_is_said() {
 
 #[test]
 fn without_trace_and_statistics_device_and_kernel_are_not_told_apart_and_that_is_said() {
-    let mut run = Run::new(1, 1, false, &[]);
+    let mut run = Run::new(1, 1, false, "");
     run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
     let blame = run.only();
     assert_eq!(causes(&blame), [(Cause::Unknown, Some(100))]);
@@ -272,7 +264,7 @@ fn the_trace_tells_the_device_from_the_kernel_before_the_scheduler_and_in_it() {
     for (device_over, total_over, expected) in
         [(100, 100, [100, 0]), (0, 100, [0, 100]), (0, 0, [0, 100]), (60, 60, [60, 40])]
     {
-        let mut run = Run::new(1, 4, false, &[]);
+        let mut run = Run::new(1, 4, false, "");
         for second in 0..4 {
             run.sample(second, device_over, total_over);
             run.second(&[(900, fast()), (100, times(0, 0, 20 * MS))], &[]);
@@ -288,7 +280,7 @@ fn the_trace_tells_the_device_from_the_kernel_before_the_scheduler_and_in_it() {
 
 #[test]
 fn samples_are_compared_with_their_own_intervals_and_not_with_a_stall_that_they_missed() {
-    let mut run = Run::new(1, 4, false, &[]);
+    let mut run = Run::new(1, 4, false, "");
     run.sample(0, 0, 0);
     run.second(&[(1000, fast())], &[]).second(&[(1000, times(0, 0, 200 * MS))], &[]);
     run.second(&[(1000, fast())], &[]).second(&[(1000, fast())], &[]);
@@ -299,7 +291,7 @@ fn samples_are_compared_with_their_own_intervals_and_not_with_a_stall_that_they_
 
 #[test]
 fn a_sample_told_of_late_is_still_compared_and_one_from_long_ago_is_passed_over() {
-    let mut run = Run::new(1, 20, false, &[]);
+    let mut run = Run::new(1, 20, false, "");
     for _ in 0..20 {
         run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
     }
@@ -311,28 +303,25 @@ fn a_sample_told_of_late_is_still_compared_and_one_from_long_ago_is_passed_over(
 
 #[test]
 fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
-    let columns = ["nvme0n1.r/s", "nvme0n1.r_await"];
+    let columns = "nvme0n1.r/s nvme0n1.r_await";
     let throttled = [(1000, times(0, 0, 80 * MS))];
     // 0.1 ms for each request, and 80 ms of service.
-    let blame = Run::new(1, 1, false, &columns).second(&throttled, &[1000.0, 0.1]).blame();
+    let blame = Run::new(1, 1, false, columns).second(&throttled, &[1000.0, 0.1]).blame();
     assert_eq!(causes(&blame[0])[0], (Cause::KernelQueue, Some(100)));
-    assert!(
-        blame[0].sentence.contains("of 80 s of service time, over 99 % (lower bound) passed before"),
-        "{}",
-        blame[0].sentence
-    );
+    let words = "of 80 s of service time, over 99 % (lower bound) passed before";
+    assert!(blame[0].sentence.contains(words), "{}", blame[0].sentence);
     // Neither disabled statistics nor statistics that contain the time prove anything.
     for row in [[0.0, 0.0], [1000.0, 79.0]] {
-        let blame = Run::new(1, 1, false, &columns).second(&throttled, &row).blame();
+        let blame = Run::new(1, 1, false, columns).second(&throttled, &row).blame();
         assert_eq!(causes(&blame[0]), [(Cause::Unknown, Some(100))]);
     }
 }
 
 #[test]
 fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
-    let columns = ["nvme0n1.r/s", "nvme0n1.r_await"];
+    let columns = "nvme0n1.r/s nvme0n1.r_await";
     for (await_ms, expected) in [(0.1, Cause::KernelQueue), (79.0, Cause::Unknown)] {
-        let mut run = Run::new(1, 1, false, &columns);
+        let mut run = Run::new(1, 1, false, columns);
         run.second_with(&[100.0, await_ms], |interval| {
             (0..400).for_each(|_| interval.cells[0].record(&times(0, 0, 80 * MS), 0, 1536));
             interval.cells[0].counts.overtime = 301;
@@ -341,11 +330,11 @@ fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
     }
 }
 
-const FULL: [&str; 4] = ["nvme0n1.r/s", "nvme0n1.r_await", "nvme0n1.aqu-sz", "nvme0n1.in_flight"];
+const FULL: &str = "nvme0n1.r/s nvme0n1.r_await nvme0n1.aqu-sz nvme0n1.in_flight";
 
 /// A stall of a second: 128 operations are in the device, 1,000 wait behind them.
 fn stalled(requests_max: Option<u64>, ends: [f64; 2], queue_means: [f64; 2]) -> Vec<Blame> {
-    let mut run = Run::of_full(1, 2, false, &FULL, requests_max);
+    let mut run = Run::of_full(1, 2, false, FULL, requests_max);
     run.second(&[(1000, fast())], &[1000.0, 0.1, queue_means[0], ends[0]]);
     run.second_with(&[2128.0, 60.2, queue_means[1], ends[1]], |interval| {
         (0..1000).for_each(|_| interval.cells[0].record(&fast(), 0, 1536));
@@ -376,20 +365,14 @@ fn a_device_with_room_or_full_for_moments_or_of_unknown_room_leaves_the_time_to_
     }
 }
 
-const HOST: [&str; 6] = [
-    "host.cpu_steal_pct",
-    "host.cpu_busy_pct",
-    "host.cpu_busiest_pct",
-    "process.runqueue_wait_pct",
-    "nvme0n1.irq.cpu_max_share_pct",
-    "nvme0n1.irq/s",
-];
+const HOST: &str = "host.cpu_steal_pct host.cpu_busy_pct host.cpu_busiest_pct process.runqueue_wait_pct \
+                    nvme0n1.irq.cpu_max_share_pct nvme0n1.irq/s";
 
 #[test]
 fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
     let slow = [(900, fast()), (100, times(0, 2 * MS, 2 * MS))];
     let of = |row: [f64; 6]| {
-        let mut run = Run::new(1, 2, false, &HOST);
+        let mut run = Run::new(1, 2, false, HOST);
         // A calm second afterwards halves every mean over time, but changes nothing here.
         run.second(&slow, &row).second(&[(100, fast())], &[0.0; 6]);
         run.only().parts.into_iter().find(|part| part.cause == Cause::Host)
@@ -417,12 +400,11 @@ fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
     }
 }
 
-const HEAT: [&str; 3] =
-    ["nvme0n1.smart.temperature_celsius", "nvme0n1.smart.throttle_count", "nvme0n1.smart.throttle_seconds"];
+const HEAT: &str = "nvme0n1.smart.temperature_celsius nvme0n1.smart.throttle_count nvme0n1.smart.throttle_seconds";
 
 #[test]
 fn a_drive_that_throttles_itself_is_named_with_its_temperature() {
-    let mut run = Run::new(1, 2, false, &HEAT);
+    let mut run = Run::new(1, 2, false, HEAT);
     run.second(&[(1000, fast())], &[60.0, 3.0, 10.0]).second(&[(1000, fast())], &[70.0, 3.0, 10.0]);
     run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[78.0, 9.0, 11.0]);
     run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[78.0, 15.0, 12.0]);
@@ -436,7 +418,7 @@ fn heat_is_evidence_only_while_service_grew_and_above_where_drives_throttle() {
     let slow = [(900, fast()), (100, times(0, 0, 2 * MS))];
     type Row<'a> = (&'a [(u64, Times)], f64, f64);
     let heat = |rows: &[Row<'_>]| {
-        let mut run = Run::new(1, 1, false, &HEAT);
+        let mut run = Run::new(1, 1, false, HEAT);
         rows.iter().for_each(|(ops, celsius, count)| {
             run.second(ops, &[*celsius, *count, 0.0]);
         });
@@ -455,7 +437,7 @@ fn heat_is_evidence_only_while_service_grew_and_above_where_drives_throttle() {
 
 #[test]
 fn the_bad_device_is_blamed_and_all_together_too_the_worst_first() {
-    let mut run = Run::new(2, 1, true, &[]);
+    let mut run = Run::new(2, 1, true, "");
     run.second_with(&[], |interval| {
         for (device, slow) in [(0, 500), (1, 10)] {
             (0..1000 - slow).for_each(|_| interval.cells[device].record(&fast(), 0, 1536));
@@ -470,7 +452,7 @@ fn the_bad_device_is_blamed_and_all_together_too_the_worst_first() {
 
 #[test]
 fn the_first_sentences_stand_in_the_text_of_the_verdict_and_change_no_outcome() {
-    let mut run = Run::new(1, 1, true, &[]);
+    let mut run = Run::new(1, 1, true, "");
     for _ in 0..5 {
         run.second(&[(900, fast()), (100, times(0, 0, 2 * MS))], &[]);
     }

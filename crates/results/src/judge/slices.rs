@@ -529,20 +529,10 @@ mod tests {
 
     #[test]
     fn the_workload_that_was_not_held_is_named_and_the_other_keeps_its_pass() {
-        let reads = |workload, name: &str| StreamInfo {
-            name: name.into(),
-            judged: true,
-            offered_iops: 5_000.0,
-            workload,
-            ..StreamInfo::default()
-        };
-        let sla = Sla::default();
-        let layout = Layout {
-            streams: vec![reads(0, "a/reads"), reads(1, "b/reads")],
-            devices: vec!["x".into(), "y".into()],
-            thresholds_ns: sla.thresholds_ns(),
-        };
-        let plan = JudgePlan { workloads: vec!["a".into(), "b".into()], ..JudgePlan::new(&layout, sla, 1, 1, 1) };
+        let mut layout = crate::testing::layout(&[("a/reads", true), ("b/reads", true)], 5_000.0, ["x", "y"]);
+        layout.streams[1].workload = 1;
+        let of_all = JudgePlan::new(&layout, Sla::default(), 1, 1, 1);
+        let plan = JudgePlan { workloads: vec!["a".into(), "b".into()], ..of_all };
         let mut judge = Judge::new(plan);
         let mut interval = Interval::new(&layout);
         interval.end_ns = 1_000_000_000;

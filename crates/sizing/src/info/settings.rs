@@ -197,24 +197,15 @@ mod tests {
 
     #[test]
     fn only_what_is_not_so_already_is_changed() {
-        let on = DEVICE.replace("false", "true");
+        let (on, memory) = (DEVICE.replace("false", "true"), "storage-engine=memory;enable-benchmarks-storage=false");
         let current = NodeSettings {
-            namespaces: vec![
-                ("off", DEVICE),
-                ("on", &on),
-                ("memory", "storage-engine=memory;enable-benchmarks-storage=false"),
-            ],
+            namespaces: vec![("off", DEVICE), ("on", &on), ("memory", memory)],
             service: "",
             sinks: vec![(0, "/var/log/a.log", "misc:INFO;drv_ssd:INFO;drv-mem:INFO"), (1, "stderr", "drv_ssd:DETAIL")],
         };
         let changes: Vec<_> = current.changes().iter().map(Change::to_string).collect();
-        assert_eq!(
-            changes,
-            [
-                "enable-benchmarks-storage of namespace off: false -> true",
-                "drv_ssd of log sink 0 (/var/log/a.log): info -> detail"
-            ]
-        );
+        let of_sink = "drv_ssd of log sink 0 (/var/log/a.log): info -> detail";
+        assert_eq!(changes, ["enable-benchmarks-storage of namespace off: false -> true", of_sink]);
     }
 
     #[test]

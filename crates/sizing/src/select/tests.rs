@@ -50,17 +50,14 @@ fn room_and_wear_decide_where_they_are_known() {
     let room = Supply { capacity_bytes: Some(480e9), ..supply(fast) };
     let found = need(&demand(), &room, &NOW).unwrap();
     assert_eq!((found.per_node, found.limit), (2, Limit::Capacity));
-    assert_eq!(need(&demand(), &room, &SizingTerms { data_scale: 2.5, ..NOW }).unwrap().per_node, 5);
-    assert_eq!(
-        need(&demand(), &room, &SizingTerms { scale: 2.5, ..NOW }).unwrap().per_node,
-        2,
-        "the load is not the data"
-    );
-    assert_eq!(need(&demand(), &room, &SizingTerms { fill: 1.0, ..NOW }).unwrap().per_node, 1);
+    let per_node = |supply: &Supply, terms| need(&demand(), supply, &terms).unwrap().per_node;
+    assert_eq!(per_node(&room, SizingTerms { data_scale: 2.5, ..NOW }), 5);
+    assert_eq!(per_node(&room, SizingTerms { scale: 2.5, ..NOW }), 2, "the load is not the data");
+    assert_eq!(per_node(&room, SizingTerms { fill: 1.0, ..NOW }), 1);
     let nearly = Supply { capacity_bytes: Some(399e9), ..supply(fast) };
-    assert_eq!(need(&demand(), &nearly, &NOW).unwrap().per_node, 3, "data beyond the capacity is never ignored");
+    assert_eq!(per_node(&nearly, NOW), 3, "data beyond the capacity is never ignored");
     let whole = Supply { capacity_bytes: Some(400e9), ..supply(fast) };
-    assert_eq!(need(&demand(), &whole, &NOW).unwrap().per_node, 2);
+    assert_eq!(per_node(&whole, NOW), 2);
     // 38,400 KiB a second are 6.2 PB in five years.
     let worn = Supply { rated_bytes: Some(2e15), ..supply(fast) };
     let found = need(&demand(), &worn, &NOW).unwrap();
@@ -88,8 +85,6 @@ fn a_published_rating_is_that_many_of_acts_records() {
     let blocks = 2000.0 / 85.0;
     let found = published(10.0).numbers();
     let expected = [2000.0 + blocks, blocks, 3000.0 + blocks * 128.0, blocks * 128.0];
-    assert!(
-        found.iter().zip(expected).all(|(found, expected)| (found / expected / 10.0 - 1.0).abs() < 1e-9),
-        "{found:?}"
-    );
+    let is_near = |(found, expected): (&f64, f64)| (found / expected / 10.0 - 1.0).abs() < 1e-9;
+    assert!(found.iter().zip(expected).all(is_near), "{found:?}");
 }

@@ -34,19 +34,14 @@ fn log(begin: u64, n: u64, first: u64) -> String {
 
 fn ticks(second: u64, count: u64) -> String {
     let stamp = format!("Nov 20 2026 {:02}:{:02}:{:02} GMT", second / 3600, second / 60 % 60, second % 60);
+    let total = count * 5;
     format!(
         "{stamp}: INFO (info): (ticker.c:162) NODE-ID bb9050011ac4202 CLUSTER-SIZE 3\n\
-         {stamp}: INFO (info): (hist.c:319) histogram dump: {{test}}-read ({} total) usec\n\
-         {stamp}: INFO (info): (hist.c:330)  (00: {:010}) (01: {:010}) (05: {:010}) (06: {:010})\n\
-         {stamp}: INFO (info): (hist.c:339)  (64: {:010})\n\
+         {stamp}: INFO (info): (hist.c:319) histogram dump: {{test}}-read ({total} total) usec\n\
+         {stamp}: INFO (info): (hist.c:330)  (00: {count:010}) (01: {count:010}) (05: {count:010}) (06: {count:010})\n\
+         {stamp}: INFO (info): (hist.c:339)  (64: {count:010})\n\
          {stamp}: INFO (drv_ssd): (drv_ssd.c:2133) {{test}} /dev/sdb: used-bytes 1000 free-wblocks 12 write-q 1 \
-         write ({count},3.2) defrag-q 0 defrag-read ({count},3.3) defrag-write (372,1.6)\n",
-        count * 5,
-        count,
-        count,
-        count,
-        count,
-        count
+         write ({count},3.2) defrag-q 0 defrag-read ({count},3.3) defrag-write (372,1.6)\n"
     )
 }
 
@@ -56,11 +51,8 @@ fn a_log_that_has_every_line_twice_is_that_with_every_line_once() {
     let twice: String = once.lines().flat_map(|line| [line, "\n", line, "\n"]).collect();
     let (once, twice) = (read_one(once), read_one(twice));
     assert_eq!((&twice.histograms, &twice.drives, &twice.starts), (&once.histograms, &once.drives, &once.starts));
-    assert!(
-        twice.remarks.len() == 1 && twice.remarks[0].starts_with("80 lines of a histogram or a drive"),
-        "{:?}",
-        twice.remarks
-    );
+    let [remark] = &twice.remarks[..] else { panic!("{:?}", twice.remarks) };
+    assert!(remark.starts_with("80 lines of a histogram or a drive"), "{remark}");
 }
 
 #[test]
@@ -232,17 +224,14 @@ fn files_of_a_node_are_put_in_order_and_lines_cut_between_them_are_joined() {
 fn nodes_are_told_apart_by_their_id_or_by_overlapping_times() {
     let (a, b) = (log(0, 20, 1), log(5, 20, 1000).replace("bb9050011ac4202", "bb9050011ac4203"));
     let logs = read(vec![source("b", &b), source("a", &a)]).unwrap();
-    assert_eq!(
-        logs.iter().map(|log| log.node_id.as_deref().unwrap()).collect::<Vec<_>>(),
-        ["BB9050011AC4202", "BB9050011AC4203"]
-    );
+    let nodes: Vec<_> = logs.iter().map(|log| log.node_id.as_deref().unwrap()).collect();
+    assert_eq!(nodes, ["BB9050011AC4202", "BB9050011AC4203"]);
     assert!(logs.iter().all(|log| log.restarts.is_empty() && log.histograms["{test}-read"].len() == 20));
     let nameless = |text: &str| {
         text.lines().filter(|line| !line.contains("NODE-ID")).fold(String::new(), |all, line| all + line + "\n")
     };
-    let logs =
-        read(vec![source("b", nameless(&b)), source("a", nameless(&a)), source("c", nameless(&log(300, 5, 50)))])
-            .unwrap();
+    let parts = [("b", &b), ("a", &a), ("c", &log(300, 5, 50))];
+    let logs = read(parts.map(|(name, text)| source(name, nameless(text))).into()).unwrap();
     assert_eq!(logs.len(), 2);
     assert_eq!(logs.iter().map(|log| log.files.len()).sum::<usize>(), 3);
     // The same file twice is read once, with a remark.
@@ -287,10 +276,8 @@ fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
     assert!(reads.is_sorted_by(|a, b| a.timestamp < b.timestamp));
     assert_eq!((reads.len(), odd.restarts.len()), (20, 0));
     let remarks = odd.remarks.join("\n");
-    assert!(
-        remarks.contains("the clock of the log goes back by 11 min 30 s") && remarks.contains("20 histogram"),
-        "{remarks}"
-    );
+    assert!(remarks.contains("the clock of the log goes back by 11 min 30 s"), "{remarks}");
+    assert!(remarks.contains("20 histogram"), "{remarks}");
     // A line with a wrong date does not hide all that follows.
     let wrong = log(100, 1, 11).replace("2026", "2062");
     let odd = read_one([log(0, 10, 1), wrong, log(110, 10, 12)].concat());
@@ -301,10 +288,8 @@ fn a_clock_that_goes_back_leaves_out_what_is_not_later() {
 #[test]
 fn units_and_zones_that_change_are_said() {
     let text = [log(0, 5, 1), log(50, 5, 6).replace(" usec", " msec").replace(" GMT:", " GMT+0000:")].concat();
-    assert!(
-        read_one(&text).remarks[0].contains("in another unit than before")
-            && read_one(&text).remarks[0].contains("from usec to msec")
-    );
+    let remark = &read_one(&text).remarks[0];
+    assert!(remark.contains("in another unit than before") && remark.contains("from usec to msec"), "{remark}");
     let text = [log(0, 5, 1), log(3650, 5, 6).replace(" GMT:", " GMT+0100:")].concat();
     let odd = read_one(&text);
     assert!(odd.remarks[0].contains("zone of the log changes"), "{:?}", odd.remarks);
@@ -320,10 +305,8 @@ fn what_is_no_log_is_refused_with_what_was_found() {
         (&[0; 100], "100 NUL bytes"),
     ] {
         let error = read(vec![source("x", bytes)]).unwrap_err().to_string();
-        assert!(
-            error.contains("reading x - this is not a log of the database: expected") && error.contains(found),
-            "{error}"
-        );
+        let expected = "reading x - this is not a log of the database: expected";
+        assert!(error.contains(expected) && error.contains(found), "{error}");
     }
     let logs = read(vec![source("x", ""), source("y", log(0, 3, 1))]).unwrap();
     assert_eq!(logs[0].remarks, ["empty files: x"]);
@@ -428,11 +411,8 @@ fn what_was_logged_before_the_clock_was_set_is_left_out() {
     let odd = read_one(&begins);
     assert_eq!(odd.span.unwrap().0, at("2026-11-20T00:05:00Z"));
     assert_eq!((odd.histograms["{test}-read"].len(), odd.drives.values().map(Vec::len).sum::<usize>()), (10, 10));
-    assert!(
-        odd.remarks.join("\n").contains("the clock was set to 2026-11-20T00:05:00Z; 6 histogram"),
-        "{:?}",
-        odd.remarks
-    );
+    let remarks = odd.remarks.join("\n");
+    assert!(remarks.contains("the clock was set to 2026-11-20T00:05:00Z; 6 histogram"), "{remarks}");
     // Lines from before the clock was set do not change the order of the files.
     let logs = read(vec![source("b", &begins), source("a", log(0, 5, 100))]).unwrap();
     assert_eq!((logs.len(), &logs[0].files[..]), (1, &["a".to_owned(), "b".to_owned()][..]));

@@ -63,13 +63,7 @@ fn assert_profile(bytes: &[u8], log: &ServerLog) {
 
 fn read_log(parts: &[(&str, &[u8])], piece: usize) -> Option<Vec<ServerLog>> {
     let sources: Option<Vec<Source>> = parts.iter().map(|(name, bytes)| source(name, bytes, piece)).collect();
-    match server_log::read(sources?) {
-        Ok(logs) => Some(logs),
-        Err(error) => {
-            assert_one_line(&error.to_string());
-            None
-        }
-    }
+    server_log::read(sources?).map_err(|error| assert_one_line(&error.to_string())).ok()
 }
 
 fn assert_log(bytes: &[u8]) -> bool {
@@ -137,10 +131,8 @@ fn assert_table(bytes: &[u8]) -> bool {
     assert!(table.slices.is_sorted_by(|a, b| a.to < b.to), "times ascend");
     for slice in &table.slices {
         assert!(slice.seconds > 0 && slice.ops_per_sec >= 0.0 && slice.ops_per_sec.is_finite());
-        assert!(
-            slice.pct_over.is_sorted_by(|a, b| a >= b)
-                && slice.pct_over.iter().all(|pct| *pct >= 0.0 && pct.is_finite())
-        );
+        assert!(slice.pct_over.is_sorted_by(|a, b| a >= b));
+        assert!(slice.pct_over.iter().all(|pct| *pct >= 0.0 && pct.is_finite()));
     }
     let page = format!("{}{table}", wanted.title("a.log"));
     if let Some((_, rate)) =
@@ -162,35 +154,24 @@ fn assert_iostat(bytes: &[u8]) -> bool {
     let Some(found) = read(usize::MAX) else { return false };
     for device in found.reports.iter().flat_map(|report| &report.devices) {
         let others = [device.flushes_per_sec, device.discards_per_sec].into_iter().flatten();
-        assert!(
-            device.io.numbers().into_iter().chain(others).all(|number| number >= 0.0 && number.is_finite()),
-            "{device:?}"
-        );
+        let mut numbers = device.io.numbers().into_iter().chain(others);
+        assert!(numbers.all(|number| number >= 0.0 && number.is_finite()), "{device:?}");
     }
     found.remarks.iter().for_each(|remark| assert_one_line(remark));
-    assert_eq!(
-        format!("{found:?}"),
-        format!("{:?}", read(7).unwrap_or_default()),
-        "in pieces of 7 bytes it is the same"
-    );
+    let in_pieces = read(7).unwrap_or_default();
+    assert_eq!(format!("{found:?}"), format!("{in_pieces:?}"), "in pieces of 7 bytes it is the same");
     true
 }
 
 fn assert_pasted(bytes: &[u8]) -> bool {
     let read = |piece| pasted::read(source("a", bytes, piece).into_iter().collect());
-    match read(usize::MAX) {
-        Err(error) => {
-            assert_one_line(&error.to_string());
-            false
-        }
-        Ok(log) => {
-            assert_profile(bytes, &log);
-            let times_ascend = |dumps: &Vec<server_log::Dump>| dumps.is_sorted_by(|a, b| a.timestamp < b.timestamp);
-            assert!(log.histograms.values().all(times_ascend), "{log:?}");
-            assert_eq!(format!("{log:?}"), format!("{:?}", read(7).unwrap()), "in pieces of 7 bytes it is the same");
-            log.is_averages
-        }
-    }
+    let log = read(usize::MAX).map_err(|error| assert_one_line(&error.to_string()));
+    let Ok(log) = log else { return false };
+    assert_profile(bytes, &log);
+    let times_ascend = |dumps: &Vec<server_log::Dump>| dumps.is_sorted_by(|a, b| a.timestamp < b.timestamp);
+    assert!(log.histograms.values().all(times_ascend), "{log:?}");
+    assert_eq!(format!("{log:?}"), format!("{:?}", read(7).unwrap()), "in pieces of 7 bytes it is the same");
+    log.is_averages
 }
 
 fn assert_one_line(message: &str) {

@@ -227,14 +227,10 @@ impl Conflicts<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::test_sink::act_config;
 
     fn config() -> ActConfig {
-        ActConfig {
-            device_names: vec!["/dev/a".parse().unwrap()],
-            test_duration_sec: 1,
-            read_reqs_per_sec: 1,
-            ..ActConfig::default()
-        }
+        act_config(Test::Storage, 1, 0)
     }
 
     #[test]
@@ -252,11 +248,8 @@ mod tests {
                 "update-pct: 101 is too large - give a whole number from 0 to 100 (%)",
             ]
         );
-        assert_eq!(
-            texts(&ActConfig { device_names: vec!["/dev/a b".parse().unwrap()], ..config() }).len(),
-            1,
-            "a name that no file can hold"
-        );
+        let spaced = ActConfig { device_names: vec!["/dev/a b".parse().unwrap()], ..config() };
+        assert_eq!(texts(&spaced).len(), 1, "a name that no file can hold");
         let untranslated = texts(&ActConfig { num_queues: Some(8), ..config() });
         assert!(untranslated[0].starts_with("\"num-queues\" is a key of an older ACT"), "{untranslated:?}");
     }

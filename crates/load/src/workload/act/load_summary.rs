@@ -221,6 +221,7 @@ fn speed(bytes_per_sec: f64) -> String {
 mod tests {
     use super::*;
     use crate::workload::act::options::Test;
+    use crate::workload::test_sink::act_config;
 
     fn drive(name: &str, members: usize, size_bytes: Option<u64>) -> Drive {
         Drive {
@@ -233,13 +234,7 @@ mod tests {
     }
 
     fn config(reads: u32, writes: u32) -> ActConfig {
-        ActConfig {
-            device_names: vec!["/dev/a".parse().unwrap()],
-            test_duration_sec: 3600,
-            read_reqs_per_sec: reads,
-            write_reqs_per_sec: writes,
-            ..ActConfig::default()
-        }
+        ActConfig { test_duration_sec: 3600, ..act_config(Test::Storage, reads, writes) }
     }
 
     fn load_summary(config: &ActConfig, drives: &[Drive]) -> LoadSummary {
@@ -277,14 +272,7 @@ mod tests {
 
     #[test]
     fn each_page_update_of_an_index_test_is_a_read_and_a_write() {
-        let config = ActConfig {
-            device_names: vec!["/dev/a".parse().unwrap()],
-            test_duration_sec: 1,
-            read_reqs_per_sec: 2000,
-            write_reqs_per_sec: 1000,
-            ..ActConfig::new(Test::Index)
-        };
-        let summary = load_summary(&config, &[drive("a", 1, None)]);
+        let summary = load_summary(&act_config(Test::Index, 2000, 1000), &[drive("a", 1, None)]);
         assert_eq!(summary.bytes_per_sec(true), 2000.0 * 4096.0);
         assert_eq!(summary.bytes_per_sec(false), (3000.0 + 2000.0) * 4096.0);
     }

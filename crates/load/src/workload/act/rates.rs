@@ -194,15 +194,10 @@ fn exact(ops: u128, seconds: u128) -> Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::test_sink::act_config;
 
     fn config() -> ActConfig {
-        ActConfig {
-            device_names: vec!["/dev/a".parse().unwrap()],
-            test_duration_sec: 1,
-            read_reqs_per_sec: 2000,
-            write_reqs_per_sec: 1000,
-            ..ActConfig::default()
-        }
+        act_config(Test::Storage, 2000, 1000)
     }
 
     fn rate(ops: u128, seconds: u128) -> Rate {
@@ -279,13 +274,7 @@ mod tests {
     }
 
     fn index_config() -> ActConfig {
-        ActConfig {
-            device_names: vec!["/dev/a".parse().unwrap()],
-            test_duration_sec: 1,
-            read_reqs_per_sec: 7777,
-            write_reqs_per_sec: 3333,
-            ..ActConfig::new(Test::Index)
-        }
+        act_config(Test::Index, 7777, 3333)
     }
 
     #[test]

@@ -150,17 +150,7 @@ mod tests {
     use sys::op::OpKind;
 
     fn add(samples: &Samples, direction: usize, completed_ns: u64) {
-        let request = Request {
-            target: 0,
-            cell: 0,
-            kind: OpKind::Read,
-            offset: 8_192,
-            len: 4_096,
-            buffers: 0,
-            sync: sys::op::WriteSync::No,
-            placement: None,
-            priority: Default::default(),
-        };
+        let request = Request { offset: 8_192, len: 4_096, ..Request::new(OpKind::Read, 0, 0, 0) };
         samples.add(direction, &request, &Times::new(0, 0, completed_ns - 10, completed_ns));
     }
 

@@ -35,8 +35,7 @@ fn plan(lines: &str) -> Plan {
 
 fn plan_on(device: &str, lines: &str) -> Plan {
     let text = format!("[a]\nfilename={device}\ndirect=1\n{}", lines.replace(' ', "\n"));
-    let (loads, _) = read(&text).unwrap();
-    planned(&loads[0], &[DeviceShape::new(device, 0, 1 << 20, 512)], 1).unwrap().0.shards.remove(0)
+    build_on(&read(&text).unwrap().0[0], device).shards.remove(0)
 }
 
 /// Kind, offset and length of the first operations of the `lane`-th lane, at most `most` of them.
@@ -142,11 +141,7 @@ fn jobs_of_one_set_of_cpus_share_issuing_threads_that_run_there() {
     );
     let split = "cpus_allowed=0,4-5\ncpus_allowed_policy=split\nnumjobs=4\n[a]";
     assert_eq!(shards(split, "/dev/none"), [(vec![0], names("a a")), (vec![4], names("a")), (vec![5], names("a"))]);
-    assert_eq!(
-        shards(text, "sim:").iter().filter(|(cpus, _)| !cpus.is_empty()).count(),
-        0,
-        "a simulated drive needs no CPUs"
-    );
+    assert!(shards(text, "sim:").iter().all(|(cpus, _)| cpus.is_empty()), "a simulated drive needs no CPUs");
     for wrong in ["cpus_allowed=", "cpus_allowed=1-0", "cpus_allowed=a", "cpus_allowed=1024", "cpumask=0"] {
         assert!(read(&format!("[a]\nfilename=sim:\n{wrong}")).unwrap_err().contains("CPU"), "{wrong}");
     }
@@ -178,11 +173,8 @@ fn as_many_closed_loops_as_there_are_cpus_stay_on_one_each() {
         plan.shards.into_iter().map(|plan| plan.cpus).collect()
     };
     assert_eq!(spread("", 2), [[3], [5]]);
-    assert_eq!(
-        spread("rate_iops=100\ntime_based\nruntime=1", 2),
-        vec![anywhere.clone(); 2],
-        "an open loop waits for no CPU"
-    );
+    let open = spread("rate_iops=100\ntime_based\nruntime=1", 2);
+    assert_eq!(open, vec![anywhere.clone(); 2], "an open loop waits for no CPU");
     assert_eq!(spread("", 4), vec![anywhere.clone(); 4], "more threads than CPUs");
     assert_eq!(spread("", 1), [anywhere], "a CPU is left to choose");
 }
@@ -252,7 +244,9 @@ fn jobs_whose_sizes_tell_how_much_they_do_say_so() {
 
 #[test]
 fn writes_are_flushed_and_forced_as_asked() {
-    let kinds: Vec<_> = operations("rw=write bs=64k fdatasync=4", 0, 11).into_iter().map(|(kind, ..)| kind).collect();
+    let kinds_of =
+        |lines: &str, most| -> Vec<OpKind> { operations(lines, 0, most).into_iter().map(|(kind, ..)| kind).collect() };
+    let kinds = kinds_of("rw=write bs=64k fdatasync=4", 11);
     assert_eq!(kinds.iter().filter(|kind| **kind == OpKind::Flush).count(), 2);
     assert_eq!((kinds[4], kinds[9]), (OpKind::Flush, OpKind::Flush));
     let written = operations("rw=randtrimwrite bs=64k", 0, 99);
@@ -261,11 +255,9 @@ fn writes_are_flushed_and_forced_as_asked() {
             && (pair[0].1, pair[0].2) == (pair[1].1, pair[1].2)
     };
     assert!(written.len() == 32 && written.chunks(2).all(is_pair), "what is trimmed is written: {written:?}");
-    let kinds: Vec<_> = operations("rw=write bs=512k end_fsync=1", 0, 9).into_iter().map(|(kind, ..)| kind).collect();
-    assert_eq!(kinds, [OpKind::Write, OpKind::Write, OpKind::FlushFile]);
-    let both: Vec<_> =
-        operations("rw=write bs=64k fsync=4 fdatasync=2", 0, 12).into_iter().map(|(kind, ..)| kind).collect();
     let (write, flush) = (OpKind::Write, OpKind::Flush);
+    assert_eq!(kinds_of("rw=write bs=512k end_fsync=1", 9), [write, write, OpKind::FlushFile]);
+    let both = kinds_of("rw=write bs=64k fsync=4 fdatasync=2", 12);
     assert_eq!(both[..9], [write, write, flush, write, write, OpKind::FlushFile, write, write, flush]);
     let steps = WriteBack { wait_before: true, write: true, ..WriteBack::default() };
     let ranges = plan_on("/dev/x", "rw=write:64k bs=64k offset=128k sync_file_range=wait_before,write:3");

@@ -348,6 +348,16 @@ mod tests {
         section.options.iter().map(|given| (given.name.as_str(), given.value.as_deref())).collect()
     }
 
+    /// The options that `text` names, as `options` gives them: `name=value` or `name`, with blanks between them.
+    fn given(text: &str) -> Vec<(&str, Option<&str>)> {
+        let option = |word| str::split_once(word, '=').map_or((word, None), |(name, value)| (name, Some(value)));
+        text.split(' ').map(option).collect()
+    }
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
     #[test]
     fn a_job_file_is_sections_of_options_with_includes_and_variables() {
         let sections = read(
@@ -357,9 +367,9 @@ mod tests {
         let names: Vec<_> = sections.iter().map(|section| section.name.as_str()).collect();
         assert_eq!(names, ["global", "job one", "more"]);
         assert!(sections[0].is_global() && !sections[1].is_global());
-        assert_eq!(options(&sections[0]), [("rw", Some("randread")), ("size", Some("64k")), ("numjobs", Some("8"))]);
-        assert_eq!(options(&sections[1]), [("time_based", None), ("bs", Some("8k"))]);
-        assert_eq!(options(&sections[2]), [("rw", Some("write")), ("ba", Some("4096"))]);
+        assert_eq!(options(&sections[0]), given("rw=randread size=64k numjobs=8"));
+        assert_eq!(options(&sections[1]), given("time_based bs=8k"));
+        assert_eq!(options(&sections[2]), given("rw=write ba=4096"));
         assert_eq!(sections[2].options[0].position, "dir/inc.fio:3");
     }
 
@@ -379,27 +389,18 @@ mod tests {
 
     #[test]
     fn a_pasted_command_line_is_read_with_a_warning() {
-        let words = "--filename=/data/x–f --direct=1 –rwmixwrite=50 --runtime 60 –-name=bench --bs=4k--iodepth --output=x a–b.fio";
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        let line = command_line(&words).unwrap();
+        let text = "--filename=/data/x–f --direct=1 –rwmixwrite=50 --runtime 60 –-name=bench --bs=4k--iodepth --output=x a–b.fio";
+        let line = command_line(&words(text)).unwrap();
         assert_eq!(line.warnings.len(), 2);
         assert_eq!(
             line.warnings[1].to_string(),
             "command line: \"–-name=bench\" has a dash instead of a hyphen - read as \"--name=bench\""
         );
         let [global, bench] = &line.sections[..] else { panic!("{:?}", line.sections) };
-        assert_eq!(
-            options(global),
-            [
-                ("filename", Some("/data/x–f")),
-                ("direct", Some("1")),
-                ("rwmixwrite", Some("50")),
-                ("runtime", Some("60"))
-            ]
-        );
-        assert_eq!((bench.name.as_str(), options(bench)), ("bench", vec![("bs", Some("4k--iodepth"))]));
+        assert_eq!(options(global), given("filename=/data/x–f direct=1 rwmixwrite=50 runtime=60"));
+        assert_eq!((bench.name.as_str(), options(bench)), ("bench", given("bs=4k--iodepth")));
         assert_eq!((line.files, line.program), (vec!["a–b.fio".to_owned()], vec![("output".into(), Some("x".into()))]));
-        let errors = command_line(&["-zz=read".into(), "--showcmd".into(), "--bs".into()]).unwrap_err();
+        let errors = command_line(&words("-zz=read --showcmd --bs")).unwrap_err();
         let errors: Vec<_> = errors.iter().map(|error| error.what.as_str()).collect();
         assert_eq!(
             errors,
@@ -413,23 +414,10 @@ mod tests {
 
     #[test]
     fn one_hyphen_is_as_good_as_two_and_a_number_may_stand_apart() {
-        let words = "-direct=1 -iodepth 8 -thread -lockmem 1g -rw=randread -group_reporting -name=x y.fio -output=z";
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        let line = command_line(&words).unwrap();
-        assert_eq!(
-            options(&line.sections[0]),
-            [
-                ("direct", Some("1")),
-                ("iodepth", Some("8")),
-                ("thread", None),
-                ("lockmem", Some("1g")),
-                ("rw", Some("randread")),
-                ("group_reporting", None)
-            ]
-        );
-        assert_eq!(
-            (line.sections[1].name.as_str(), &line.files[..], line.program.len()),
-            ("x", &["y.fio".to_owned()][..], 1)
-        );
+        let text = "-direct=1 -iodepth 8 -thread -lockmem 1g -rw=randread -group_reporting -name=x y.fio -output=z";
+        let line = command_line(&words(text)).unwrap();
+        let wanted = "direct=1 iodepth=8 thread lockmem=1g rw=randread group_reporting";
+        assert_eq!(options(&line.sections[0]), given(wanted));
+        assert_eq!((line.sections[1].name.as_str(), line.files, line.program.len()), ("x", words("y.fio"), 1));
     }
 }

@@ -96,14 +96,19 @@ fn dirs(seconds: u64) -> (tempfile::TempDir, PathBuf, PathBuf) {
     (parent, dir, other)
 }
 
-/// Reads the run in `dir` with the damaged file `name`; `None` if the manifest is damaged, because then nothing is
-/// read.
-fn read_damaged(dir: &Path, name: &str, case: &str) -> Option<Run> {
-    let read = read(dir);
-    if let Err(error) = &read {
-        assert!(name == MANIFEST && error.to_string().contains(MANIFEST), "{case}: {error}");
+/// Reads the run in `dir` with each damage to each of its files, and calls `then` with file, damage, run and name of the
+/// case.
+fn each_damage(dir: &Path, other: &Path, then: impl Fn(&str, Damage, &Run, &str)) {
+    for (name, damage) in files(dir).iter().flat_map(|name| DAMAGES.map(|damage| (name, damage))) {
+        with(damage, &dir.join(name), &other.join(name), || {
+            let case = format!("{name} {damage:?}");
+            match read(dir) {
+                Ok(run) => then(name, damage, &run, &case),
+                // Without its manifest, nothing of a run is read.
+                Err(error) => assert!(name == MANIFEST && error.to_string().contains(MANIFEST), "{case}: {error}"),
+            }
+        });
     }
-    read.ok()
 }
 
 #[test]
@@ -113,25 +118,19 @@ fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
     assert_eq!((whole.verdict.outcome, &whole.damage[..], &whole.remarks[..]), (Outcome::Pass, &[][..], &[][..]));
     let names = files(&dir);
     assert_eq!(names.len(), 10, "{names:?}");
-    for name in &names {
-        for damage in DAMAGES {
-            with(damage, &dir.join(name), &other.join(name), || {
-                let case = format!("{name} {damage:?}");
-                let Some(run) = read_damaged(&dir, name, &case) else { return };
-                assert_ne!(run.verdict.outcome, Outcome::Pass, "{case}");
-                let of_file = |text: &String| text.starts_with(name.as_str());
-                if name == VERDICT && damage == Damage::Missing {
-                    return assert!(run.remarks[0].contains("this run is incomplete"), "{case}: {:?}", run.remarks);
-                }
-                assert!(run.damage.iter().any(of_file) && run.damage.len() == 1, "{case}: {:?}", run.damage);
-                assert!(run.verdict.reasons[0].text.starts_with(name.as_str()) || run.written.is_some(), "{case}");
-                if let Some(kind) = HlogKind::ALL.into_iter().find(|kind| kind.file_name() == name) {
-                    let layout = run.manifest.layout();
-                    assert!(each_window(&dir, &layout, kind, |_| ()).is_err(), "{case}");
-                }
-            });
+    each_damage(&dir, &other, |name, damage, run, case| {
+        assert_ne!(run.verdict.outcome, Outcome::Pass, "{case}");
+        if name == VERDICT && damage == Damage::Missing {
+            return assert!(run.remarks[0].contains("this run is incomplete"), "{case}: {:?}", run.remarks);
         }
-    }
+        let [of_file] = &run.damage[..] else { panic!("{case}: {:?}", run.damage) };
+        assert!(of_file.starts_with(name), "{case}: {of_file}");
+        assert!(run.verdict.reasons[0].text.starts_with(name) || run.written.is_some(), "{case}");
+        if let Some(kind) = HlogKind::ALL.into_iter().find(|kind| kind.file_name() == name) {
+            let layout = run.manifest.layout();
+            assert!(each_window(&dir, &layout, kind, |_| ()).is_err(), "{case}");
+        }
+    });
     assert_eq!(read(&dir).unwrap().verdict, whole.verdict);
 }
 
@@ -147,24 +146,18 @@ fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
     }
     let whole = read(&dir).unwrap();
     assert_eq!((whole.intervals, &whole.damage[..], whole.remarks.len()), (SECONDS, &[][..], 1));
-    for name in &files(&dir) {
-        for damage in DAMAGES {
-            with(damage, &dir.join(name), &other.join(name), || {
-                let case = format!("{name} {damage:?}");
-                let Some(run) = read_damaged(&dir, name, &case) else { return };
-                let seen = run.damage.iter().any(|text| text.starts_with(name.as_str()));
-                match damage {
-                    // The same state as after a kill or a power cut.
-                    Damage::CutByOne => {
-                        assert!(run.damage.is_empty() && run.intervals + 1 >= SECONDS, "{case}: {:?}", run.damage)
-                    }
-                    // The checksums then belong to a different run than all other files.
-                    Damage::OfAnotherRun if name == CHECKSUMS => assert!(!run.damage.is_empty(), "{case}"),
-                    _ => assert!(seen, "{case}: {:?}", run.damage),
-                }
-            });
+    each_damage(&dir, &other, |name, damage, run, case| {
+        let seen = run.damage.iter().any(|text| text.starts_with(name));
+        match damage {
+            // The same state as after a kill or a power cut.
+            Damage::CutByOne => {
+                assert!(run.damage.is_empty() && run.intervals + 1 >= SECONDS, "{case}: {:?}", run.damage)
+            }
+            // The checksums then belong to a different run than all other files.
+            Damage::OfAnotherRun if name == CHECKSUMS => assert!(!run.damage.is_empty(), "{case}"),
+            _ => assert!(seen, "{case}: {:?}", run.damage),
         }
-    }
+    });
 }
 
 #[test]

@@ -125,25 +125,15 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
     killed(dir.path(), &manifest(2, 3, 1), 3);
     // Checksums are checked first.
     fs::remove_file(dir.path().join(CHECKSUMS)).unwrap();
+    let device = "line 2: expected the number of a device, counted from 0, found \"1,reads,9,";
+    let over = "at most as many operations over a threshold as in total";
     for (name, from, to, whole, expected) in [
-        (
-            INTERVALS,
-            "\n1,reads,0,",
-            "\n1,reads,9,",
-            0,
-            "line 2: expected the number of a device, counted from 0, found \"1,reads,9,",
-        ),
+        (INTERVALS, "\n1,reads,0,", "\n1,reads,9,", 0, device),
         (INTERVALS, "\n2,reads,0,", "\n2,reeds,0,", 1, "the name of a stream of the manifest"),
         (INTERVALS, "\n1,reads,0,", "\n1,reads,1,", 0, "each stream and device only once"),
         (INTERVALS, "\n1,reads,0,", "\n2,reads,0,", 0, "counts of the interval that ends at 1 s"),
         (INTERVALS, "\n3,reads,0,", "\n3,reads,0,-", 2, "a whole number in each column"),
-        (
-            INTERVALS,
-            "\n1,reads,0,",
-            "\n1,reads,0,1,1,0,0,0,0,0,0,2,",
-            0,
-            "at most as many operations over a threshold as in total",
-        ),
+        (INTERVALS, "\n1,reads,0,", "\n1,reads,0,1,1,0,0,0,0,0,0,2,", 0, over),
         (INTERVALS, "judged_over_1ms", "judged_over_2ms", 0, "line 1: expected the columns after_sec,stream"),
         (TELEMETRY, "\n1,2,", "\n2,2,", 1, "line 3: expected interval 1 with a time above 1 s"),
         (TELEMETRY, "\n1,2,", "\n1,1,", 1, "line 3: expected interval 1 with a time above 1 s"),
@@ -154,10 +144,8 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
         let [checksums, damage] = &run.damage[..] else { panic!("{expected}: {:?}", run.damage) };
         assert_eq!(checksums, "checksums.csv is missing");
         assert!(damage.starts_with(name) && damage.contains(expected), "{expected}: {damage}");
-        assert!(
-            damage.contains(&format!("intact before this line: {} ({whole} s);", count(whole, "interval"))),
-            "{damage}"
-        );
+        let intact = format!("intact before this line: {} ({whole} s);", count(whole, "interval"));
+        assert!(damage.contains(&intact), "{damage}");
         assert!(run.remarks.contains(damage), "{:?}", run.remarks);
         assert_eq!(run.intervals, whole, "{expected}");
         assert_ne!(run.verdict.outcome, Outcome::Pass, "{expected}");
@@ -227,10 +215,8 @@ fn devices_are_compared_by_what_they_are_called_now_and_never_by_what_is_left_of
     let path = dir.path().join(INTERVALS);
     fs::write(&path, fs::read_to_string(&path).unwrap().replacen("\n3,reads,0,", "\n3,reeds,0,", 1)).unwrap();
     let error = device_numbers(&run, &[]).unwrap_err().to_string();
-    assert!(
-        error.contains("intervals.csv is changed: its bytes differ from the recorded checksum; it is whole up to 2 s"),
-        "{error}"
-    );
+    let changed = "intervals.csv is changed: its bytes differ from the recorded checksum; it is whole up to 2 s";
+    assert!(error.contains(changed), "{error}");
 }
 
 #[test]

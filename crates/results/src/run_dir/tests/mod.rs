@@ -8,8 +8,7 @@ mod size;
 
 use super::*;
 use crate::act_log::Test;
-use crate::buckets::ActScale;
-use crate::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use crate::cell::{Interval, Layout};
 use crate::counts::Backlog;
 use crate::judge::{End, IntervalCounts, Judge, Sla, Verdict};
 use crate::times::Times;
@@ -18,24 +17,8 @@ use std::path::Path;
 const SEC: u64 = 1_000_000_000;
 
 fn layout(devices: usize) -> Layout {
-    let stream = |name: &str, judged, in_act_log: bool| StreamInfo {
-        name: name.to_owned(),
-        judged,
-        offered_iops: 1000.1,
-        workload: 0,
-        act: in_act_log.then_some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
-        ..StreamInfo::default()
-    };
-    Layout {
-        streams: vec![
-            stream("reads", true, true),
-            stream("writes", true, true),
-            stream("large-block-reads", false, true),
-            stream("large-block-writes", false, true),
-        ],
-        devices: (0..devices).map(|device| format!("/dev/nvme{device}n1")).collect(),
-        thresholds_ns: Sla::default().thresholds_ns(),
-    }
+    let streams = [("reads", true), ("writes", true), ("large-block-reads", false), ("large-block-writes", false)];
+    crate::testing::layout(&streams, 1000.1, (0..devices).map(|device| format!("/dev/nvme{device}n1")))
 }
 
 fn manifest(devices: usize, duration_sec: u64, interval_sec: u64) -> Manifest {
@@ -202,16 +185,11 @@ fn what_is_no_run_is_named_with_what_it_is_and_what_to_do() {
     }
     assert!(message(&dir).ends_with("but there are runs below it; give the directory of a run: /d/a, /d/b, /d/c"));
     fs::write(dir.join(INTERVALS), "").unwrap();
-    assert!(
-        message(&dir)
-            .contains("the manifest is missing, although intervals.csv is there: without the manifest, nobody can")
-    );
-    let file = dir.join(INTERVALS);
-    let text = dir_kind(&file).unwrap_err().to_string();
-    assert!(
-        text.contains("it is a file, and a run is a directory; give the directory that holds this file: /"),
-        "{text}"
-    );
+    let missing = "the manifest is missing, although intervals.csv is there: without the manifest, nobody can";
+    assert!(message(&dir).contains(missing));
+    let text = dir_kind(&dir.join(INTERVALS)).unwrap_err().to_string();
+    let is_file = "it is a file, and a run is a directory; give the directory that holds this file: /";
+    assert!(text.contains(is_file), "{text}");
     fs::write(dir.join(SERIES), "").unwrap();
     assert_eq!(dir_kind(&dir).unwrap(), DirKind::Series);
     assert!(no_run(&dir).to_string().contains("this directory holds a series (series.json)"));

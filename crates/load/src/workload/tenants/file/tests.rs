@@ -58,7 +58,8 @@ fn what_a_tenant_does_not_say_is_said_by_the_defaults() {
 
 #[test]
 fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
-    let tenant = |lines: &str| format!("operations-per-sec = 10\n[[tenant]]\nname = \"a\"\n{lines}\n");
+    let bare = "[[tenant]]\nname = \"a\"\n";
+    let tenant = |lines: &str| format!("operations-per-sec = 10\n{bare}{lines}\n");
     let own = [
         (String::new(), "t.toml: the file has 0 tenants - give 1 to 128, each as [[tenant]]"),
         ("[[tenant]\n".into(), "t.toml line 1: "),
@@ -71,18 +72,9 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
             tenant("\n\nwrite-block = \"48KiB\""),
             "t.toml line 6: write-block: is \"48KiB\" - give a power of two from 32KiB to 8MiB",
         ),
-        (
-            "[[tenant]]\nname = \"a\"\n".into(),
-            "t.toml line 1: writes-per-sec: is missing, and so is operations-per-sec",
-        ),
-        (
-            "operations-per-sec = 0\n[[tenant]]\nname = \"a\"\n".into(),
-            "t.toml line 1: operations-per-sec: is 0 - give 1 to",
-        ),
-        (
-            "duration-sec = 0\noperations-per-sec = 1\n[[tenant]]\nname = \"a\"\n".into(),
-            "t.toml line 1: duration-sec: is 0",
-        ),
+        (bare.into(), "t.toml line 1: writes-per-sec: is missing, and so is operations-per-sec"),
+        (format!("operations-per-sec = 0\n{bare}"), "t.toml line 1: operations-per-sec: is 0 - give 1 to"),
+        (format!("duration-sec = 0\noperations-per-sec = 1\n{bare}"), "t.toml line 1: duration-sec: is 0"),
         (format!("a = \"{}\"", "x".repeat(100_000)), "t.toml line 1: unknown field `a`"),
         (format!("{} = 1", "\u{9b}\u{202e}".repeat(3)), "t.toml line 1: "),
         ("[[tenant]]\n".repeat(129), "t.toml: the file has 129 tenants"),
@@ -93,8 +85,8 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         assert!(said.contains(wanted), "{text:.200}\n said {said}\n not  {wanted}");
         assert!(said.len() < 1_000 && !said.contains(units::is_unprintable), "{said}");
     }
-    let defaults = "operations-per-sec = 9\n[defaults]\nfill-pct = 0\n[[tenant]]\nname = \"a\"\n";
-    assert!(parse(defaults).unwrap_err().starts_with("t.toml line 3: fill-pct: is 0"));
+    let defaults = format!("operations-per-sec = 9\n[defaults]\nfill-pct = 0\n{bare}");
+    assert!(parse(&defaults).unwrap_err().starts_with("t.toml line 3: fill-pct: is 0"));
 }
 
 #[test]
