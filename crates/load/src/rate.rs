@@ -1,5 +1,7 @@
 //! Rates as exact fractions: no rate is ever truncated.
 
+use results::units::greatest_divisor;
+
 /// Operations per second, as a reduced fraction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
@@ -20,7 +22,7 @@ impl Rate {
         if seconds == 0 {
             return None;
         }
-        let divisor = gcd(ops, seconds);
+        let divisor = greatest_divisor(ops, seconds).max(1);
         Some(Self { ops: (ops / divisor).try_into().ok()?, seconds: (seconds / divisor).try_into().ok()? })
     }
 
@@ -30,7 +32,7 @@ impl Rate {
     /// 56 bits leave room to divide the rate over 128 devices.
     pub fn nearest(ops: u128, seconds: u128) -> Self {
         const BITS: u32 = 56;
-        let divisor = gcd(ops, seconds);
+        let divisor = greatest_divisor(ops, seconds).max(1);
         let (ops, seconds) = (ops / divisor, (seconds / divisor).max(1));
         let excess = (u128::BITS - (ops | seconds).leading_zeros()).saturating_sub(BITS);
         let parts = (ops >> excess, (seconds >> excess).max(1));
@@ -75,13 +77,6 @@ impl Rate {
     pub fn per_sec_floor(self) -> u64 {
         self.ops / self.seconds
     }
-}
-
-fn gcd(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a.max(1)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::sla::StreamLimits;
 use crate::times::Times;
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Two significant digits: values within 1 %, at 18 KB per histogram. With three digits the logs of a day would be five
@@ -17,6 +18,13 @@ pub const SIGNIFICANT_DIGITS: u8 = 2;
 
 /// A latency histogram, nanoseconds.
 pub type Latencies = Histogram<u32>;
+
+/// Cells of a stream on one of `devices` devices, or on all of them.
+pub(crate) fn cells_of(stream: usize, device: Option<usize>, devices: usize) -> Range<usize> {
+    let (first, count) = device.map_or((0, devices), |device| (device, 1));
+    let first = stream * devices + first;
+    first..first + count
+}
 
 /// An empty latency histogram in nanoseconds.
 pub fn latencies() -> Latencies {

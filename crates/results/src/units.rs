@@ -9,7 +9,7 @@
 use jiff::{Span, SpanRelativeTo, Timestamp};
 use std::borrow::Cow;
 use std::fmt::{self, Write};
-
+use std::ops::Rem;
 use textwrap::{Options, WordSplitter};
 
 /// Last moment whose year has four digits, milliseconds since 1970.
@@ -203,9 +203,23 @@ pub fn seconds(text: &str) -> Result<u32, String> {
     }
 }
 
+/// Implements `Display` for an enum without fields: `display!(Kind { First => "the first", });`.
+#[macro_export]
+macro_rules! display {
+    ($name:ident { $($variant:ident => $text:literal,)+ }) => {
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(match self {
+                    $(Self::$variant => $text,)+
+                })
+            }
+        }
+    };
+}
+
 /// The greatest common divisor. If one number is 0: the other number.
-pub fn greatest_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { greatest_divisor(b, a % b) }
+pub fn greatest_divisor<T: Copy + Default + PartialEq + Rem<Output = T>>(a: T, b: T) -> T {
+    if b == T::default() { a } else { greatest_divisor(b, a % b) }
 }
 
 /// A number of bytes in decimal units, as in the capacity of drives: `512 B`, `68.7 GB`.

@@ -204,8 +204,8 @@ fn open_targets<'w, W: Workload + 'w>(
         kinds.dedup();
         Request {
             file_size_bytes: spec.file_size_bytes,
-            sparse: workloads_on(name).any(|workload| workload.extras().sparse),
-            zoned: workloads_on(name).any(|workload| workload.extras().zoned),
+            sparse: spec.sparse,
+            zoned: spec.zoned,
             min_size_bytes: unit_bytes(name),
             reads: workloads_on(name).any(Workload::reads),
             shared: consents.shared,

@@ -72,13 +72,11 @@ impl Demand {
             let uses = |workload: &&W| workload.spec().device_names.contains(device);
             workloads.clone().filter(uses).flat_map(|workload| workload.placements(device)).collect()
         };
-        let synchronous = workloads.clone().all(|workload| workload.extras().synchronous);
-        let polled = workloads.clone().any(|workload| workload.extras().polled);
         Self {
             engine: spec.engine,
             placements: spec.device_names.iter().map(placements_on).collect(),
-            synchronous,
-            polled,
+            synchronous: spec.synchronous,
+            polled: spec.polled,
         }
     }
 }

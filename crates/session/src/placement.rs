@@ -13,7 +13,6 @@ use crate::failure::{Failure, collect_all};
 use device::nvme_generic::NvmeGeneric;
 use device::target::Target;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 use sys::op::Placement;
 
@@ -35,15 +34,11 @@ pub enum PlacementMechanism {
     Hint,
 }
 
-impl fmt::Display for PlacementMechanism {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Streams => "write streams of io_uring",
-            Self::Directives => "NVMe data placement directives",
-            Self::Hint => "F_SET_RW_HINT, one for each device",
-        })
-    }
-}
+results::display!(PlacementMechanism {
+    Streams => "write streams of io_uring",
+    Directives => "NVMe data placement directives",
+    Hint => "F_SET_RW_HINT, one for each device",
+});
 
 /// True if the requested handles need passthrough: the kernel has too few write streams for a device.
 pub(crate) fn needs_passthrough(placements: &Kinds, targets: &[Arc<Target>]) -> bool {

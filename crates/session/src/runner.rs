@@ -136,7 +136,7 @@ impl Opened {
         consents: &Consents<'_>,
     ) -> Result<Self, Failure> {
         let devices = Devices::open(spec, workloads.clone(), consents)?;
-        if let Some(workload) = workloads.clone().next().filter(|workload| workload.extras().buffered) {
+        if let Some(workload) = workloads.clone().next().filter(|_| spec.buffered) {
             devices.use_page_cache(spec, workload)?;
         }
         let engine = Engine::choose(&Demand::of(spec, workloads), &devices)?;
@@ -201,7 +201,6 @@ pub fn run<W: Workload>(
     let slice_sec = length_of_slices(request.slice_sec, spec.duration_sec, spec.report_interval_sec, act_log)?;
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = request.findings.unwrap_or_else(|| findings(&spec, &dir));
-    let extras = workloads.first().map(|named| named.workload.extras()).unwrap_or_default();
     let opened_here;
     let Opened { devices, engine } = match request.opened {
         Some(opened) => opened,
@@ -230,7 +229,7 @@ pub fn run<W: Workload>(
         seed,
         workloads: records,
         duration_sec: spec.duration_sec,
-        operations: extras.operations,
+        operations: spec.operations,
         report_interval_sec: spec.report_interval_sec,
         slice_sec,
         round_sec: round_sec(request.round_sec, slice_sec, spec.report_interval_sec),
@@ -245,12 +244,12 @@ pub fn run<W: Workload>(
         ..Manifest::new(&plan.layout, sla)
     };
     let settings = Settings {
-        duration_ns: (spec.duration_sec * NS_PER_SEC).saturating_add(extras.ramp_ns),
+        duration_ns: (spec.duration_sec * NS_PER_SEC).saturating_add(spec.ramp_ns),
         max_lag_ns: spec.max_lag_sec * NS_PER_SEC,
         errors_max: request.failure_limits.max_errors,
         pacing: facts.pacing(),
         hang_ns: u64::from(request.failure_limits.hang_sec) * NS_PER_SEC,
-        ramp_ns: extras.ramp_ns,
+        ramp_ns: spec.ramp_ns,
     };
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
     let slice_ns = slice_sec * NS_PER_SEC;

@@ -7,7 +7,6 @@ use results::judge::Outcome;
 use results::steady::median;
 use results::units::{self, count, milliseconds, number, span};
 use serde_json::{Value, json};
-use std::fmt;
 
 /// A metric of a drive.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,20 +51,16 @@ impl MetricKind {
     }
 }
 
-impl fmt::Display for MetricKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Iops => "IOPS",
-            Self::P99 => "p99",
-            Self::InFlight => "mean in flight",
-            Self::Cpu => "CPU per operation",
-            Self::Knee => "queue depth at the knee",
-            Self::Highest => "highest IOPS",
-            Self::P99AtHalf => "p99 at half the highest IOPS",
-            Self::Sustained => "IOPS after saturation",
-        })
-    }
-}
+results::display!(MetricKind {
+    Iops => "IOPS",
+    P99 => "p99",
+    InFlight => "mean in flight",
+    Cpu => "CPU per operation",
+    Knee => "queue depth at the knee",
+    Highest => "highest IOPS",
+    P99AtHalf => "p99 at half the highest IOPS",
+    Sustained => "IOPS after saturation",
+});
 
 /// Rates, as fractions of the highest rate, that count as half of the highest rate.
 const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;

@@ -126,15 +126,11 @@ impl Metric {
     }
 }
 
-impl fmt::Display for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Mean => "mean latency",
-            Self::P50 => "median latency",
-            Self::P99 => "99th percentile",
-        })
-    }
-}
+results::display!(Metric {
+    Mean => "mean latency",
+    P50 => "median latency",
+    P99 => "99th percentile",
+});
 
 /// Part of the run over which a score averages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -154,16 +150,12 @@ impl Extent {
     pub const ALL: [Self; 4] = [Self::Whole, Self::Part, Self::Tenth, Self::Fiftieth];
 }
 
-impl fmt::Display for Extent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Whole => "over the whole run",
-            Self::Part => "in the slowest eighth of the run",
-            Self::Tenth => "in the slowest 10 % of the windows",
-            Self::Fiftieth => "in the slowest 2 % of the windows",
-        })
-    }
-}
+results::display!(Extent {
+    Whole => "over the whole run",
+    Part => "in the slowest eighth of the run",
+    Tenth => "in the slowest 10 % of the windows",
+    Fiftieth => "in the slowest 2 % of the windows",
+});
 
 /// Part of the population that can be to blame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -124,11 +124,7 @@ impl Job {
         };
         let filename = format!("{prefix}{}", rest.replace(':', "\\:"));
         let options = self.options().into_iter().chain([("filename", filename)]);
-        let to_option = |(name, value): (&str, String)| GivenOption {
-            name: name.to_owned(),
-            value: Some(value),
-            position: "the baseline's job".to_owned(),
-        };
+        let to_option = |(name, value): (&str, String)| GivenOption::new(name, value, "the baseline's job");
         Section { name: name.to_owned(), options: options.map(to_option).collect() }
     }
 }

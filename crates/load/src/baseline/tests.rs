@@ -140,15 +140,7 @@ fn what_only_reads_has_no_job_that_writes() {
 }
 
 fn fio_jobs(sections: &[Section], warnings: &mut Vec<Problem>) -> Vec<fio::Job> {
-    let around = ParseContext {
-        read: &mut |_| Err(String::new()),
-        variable: &|_| None,
-        cpus: 1,
-        page_bytes: 4096,
-        memory_mbytes: 1,
-        readonly: false,
-    };
-    jobs(sections, &around, warnings).unwrap()
+    jobs(sections, &ParseContext::default(), warnings).unwrap()
 }
 
 #[test]

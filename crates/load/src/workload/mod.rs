@@ -96,11 +96,6 @@ pub trait Workload {
         None
     }
 
-    /// Rarely used run parameters. Workloads of one run must agree in them.
-    fn extras(&self) -> Extras {
-        Extras::default()
-    }
-
     /// Adds this workload's streams and lanes on `devices` (the devices of its spec) to `run`. Returns the
     /// configuration in force.
     ///
@@ -144,24 +139,19 @@ pub struct RunSpec {
     pub keeps_instants: bool,
     /// Seed of all random choices; `None`: chosen at the start.
     pub seed: Option<u64>,
-}
-
-/// Rarely used run parameters.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Extras {
     /// Ramp time before the measurement, nanoseconds.
     pub ramp_ns: u64,
-    /// Operations go through the page cache.
+    /// True if operations go through the page cache.
     pub buffered: bool,
     /// Number of operations after which all streams of the workload end; `None`: the streams end by time.
     pub operations: Option<u64>,
-    /// All issuing threads perform operations as system calls ([`Plan::synchronous`]).
+    /// True if all issuing threads perform operations as system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
-    /// Completions are polled, without interrupts.
+    /// True if completions are polled, without interrupts.
     pub polled: bool,
-    /// Blocks of new files are allocated by the writes.
+    /// True if the writes allocate the blocks of new files.
     pub sparse: bool,
-    /// Writes go to the write pointers of zoned devices.
+    /// True if writes go to the write pointers of zoned devices.
     pub zoned: bool,
 }
 

@@ -22,16 +22,15 @@ pub(crate) fn assert_fio_property(bytes: &[u8]) -> bool {
         Err(problems) => problems.iter().for_each(|problem| assert_one_line(&problem.to_string())),
     }
     // A file that includes itself.
-    let mut read = |_: &str| Ok(text.clone().into_owned());
-    let mut around = ParseContext {
-        read: &mut read,
+    let around = ParseContext {
+        read: &|_| Ok(text.clone().into_owned()),
         variable: &|name| Some(name.chars().rev().collect()),
         cpus: 4,
         page_bytes: 4096,
         memory_mbytes: 1_000,
         readonly: false,
     };
-    let sections = job_file("input.fio", &text, &mut around, &mut warnings);
+    let sections = job_file("input.fio", &text, &around, &mut warnings);
     let loads = sections.and_then(|sections| jobs(&sections, &around, &mut warnings)).and_then(runs);
     warnings.iter().for_each(|warning| assert_one_line(&warning.to_string()));
     match loads {

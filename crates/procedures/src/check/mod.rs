@@ -292,24 +292,16 @@ impl RunDefinition {
 
     /// The jobs, with the duration of the run.
     fn parse(&self, check: &str) -> Result<Vec<Job>, Failure> {
-        let mut no_includes = |_: &str| Err("a check cannot include another file".to_owned());
-        let mut context = ParseContext {
-            read: &mut no_includes,
-            variable: &|_| None,
+        let context = ParseContext {
+            read: &|_| Err("a check cannot include another file".to_owned()),
             cpus: cpus(),
-            page_bytes: sys::process::page_bytes(),
-            memory_mbytes: 0,
-            readonly: false,
+            ..ParseContext::default()
         };
         let location = format!("check {check}, run {}", self.name);
         let mut warnings = Vec::new();
-        let mut sections = job_file(&location, &self.jobs, &mut context, &mut warnings).map_err(Failure::usages)?;
-        let option = |name: &str, value: String| GivenOption {
-            name: name.into(),
-            value: Some(value),
-            position: location.clone(),
-        };
-        let timing = [option("runtime", self.seconds.to_string()), option("time_based", "1".into())];
+        let mut sections = job_file(&location, &self.jobs, &context, &mut warnings).map_err(Failure::usages)?;
+        let timing = [("runtime", self.seconds.to_string()), ("time_based", "1".into())];
+        let timing = timing.map(|(name, value)| GivenOption::new(name, value, &location));
         sections.iter_mut().filter(|section: &&mut Section| !section.is_global()).for_each(|section| {
             section.options.extend(timing.iter().cloned());
         });

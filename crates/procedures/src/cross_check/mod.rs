@@ -409,16 +409,7 @@ mod tests {
     fn what_is_reported_one_by_one_has_names_of_its_own() {
         let words = ["--filename=sim:", "--rw=randrw", "--name=a", "--numjobs=2", "--name=b", "--rw=read"];
         let line = command_line(&words.map(str::to_owned)).unwrap();
-        let mut nothing = |_: &str| Err(String::new());
-        let around = ParseContext {
-            read: &mut nothing,
-            variable: &|_| None,
-            cpus: 1,
-            page_bytes: 4096,
-            memory_mbytes: 1,
-            readonly: false,
-        };
-        let loads = jobs(&line.sections, &around, &mut Vec::new()).and_then(runs).unwrap();
+        let loads = jobs(&line.sections, &ParseContext::default(), &mut Vec::new()).and_then(runs).unwrap();
         let names: Vec<_> = named_directions(&loads[0]).map(|(.., side)| side.name).collect();
         assert_eq!(names, ["a~1 reads", "a~1 writes", "a~2 reads", "a~2 writes", "b reads"]);
     }

@@ -4,6 +4,7 @@ use super::logs::Logs;
 use super::{Trigger, verify_notes, write_dumps};
 use crate::cross_check::CrossCheckResult;
 use conclusions::check::Figures;
+use conclusions::grouped;
 use device::discover::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use load::workload::fio::{FioLoad, JobClone, ReportEntry, Size};
@@ -393,27 +394,21 @@ fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
 
 /// I/O of the disks under `runs` during the runs.
 fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
-    let mut disk_totals: Vec<(Disk, u64, u64)> = Vec::new();
-    for ran in runs {
-        for (disk, Counters { read, write, busy_ms, queue_ms, .. }) in ran.disk_io() {
-            let index = disk_totals.iter().position(|(of, ..)| of.name == disk.name).unwrap_or_else(|| {
-                disk_totals.push((Disk { name: disk.name.clone(), ..Disk::default() }, 0, 0));
-                disk_totals.len() - 1
-            });
-            let (sum, busy, ran_ns) = &mut disk_totals[index];
+    let in_runs = runs.iter().flat_map(|ran| ran.disk_io().map(|(disk, did)| (&disk.name, (did, ran.totals.ran_ns))));
+    let total = |(name, in_runs): (&String, Vec<(Counters, u64)>)| {
+        let (mut sum, mut all_busy_ms, mut all_ran_ns) = (Disk { name: name.clone(), ..Disk::default() }, 0, 0);
+        for (Counters { read, write, busy_ms, queue_ms, .. }, ran_ns) in in_runs {
             for (direction, did) in [read, write].into_iter().enumerate() {
                 sum.ios[direction] += did.completed;
                 sum.merges[direction] += did.merged;
                 sum.ticks[direction] += did.time_ms;
             }
             sum.in_queue += queue_ms;
-            *busy += busy_ms;
-            *ran_ns += ran.totals.ran_ns;
+            all_busy_ms += busy_ms;
+            all_ran_ns += ran_ns;
         }
-    }
-    let with_util = |(disk, busy_ms, ran_ns): (Disk, u64, u64)| {
-        let util = (busy_ms as f64 * 1e8 / ran_ns.max(1) as f64).min(100.0);
-        Disk { util, ..disk }
+        let util = (all_busy_ms as f64 * 1e8 / all_ran_ns.max(1) as f64).min(100.0);
+        Disk { util, ..sum }
     };
-    disk_totals.into_iter().map(with_util).collect()
+    grouped(in_runs).into_iter().map(total).collect()
 }

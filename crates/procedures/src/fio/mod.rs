@@ -152,7 +152,7 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
 ///
 /// Errors: a file, a device without such queues.
 pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
-    for name in load.devices.iter().filter(|_| load.extras().polled) {
+    for name in load.devices.iter().filter(|_| load.spec().polled) {
         let metadata = fs::metadata(name.as_str()).ok().filter(|of| of.file_type().is_block_device());
         let Some(number) = metadata.map(|of| DeviceNumber::of_stat(of.rdev())) else {
             return Err(Failure::usage(format!(
@@ -175,17 +175,16 @@ pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
 pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Failure> {
     // Largest operation that divides the size.
     let block = 1_u64 << bytes.trailing_zeros().min(20);
-    let option =
-        |name: &str, value: String| GivenOption { name: name.into(), value: Some(value), position: "layout".into() };
-    let options = vec![
-        option("filename", name.as_str().replace(':', "\\:")),
-        option("rw", "write".into()),
-        option("bs", block.to_string()),
-        option("offset", offset.to_string()),
-        option("size", bytes.to_string()),
-        option("iodepth", "8".into()),
-        option("direct", u8::from(block >= 4096).to_string()),
+    let options = [
+        ("filename", name.as_str().replace(':', "\\:")),
+        ("rw", "write".into()),
+        ("bs", block.to_string()),
+        ("offset", offset.to_string()),
+        ("size", bytes.to_string()),
+        ("iodepth", "8".into()),
+        ("direct", u8::from(block >= 4096).to_string()),
     ];
+    let options = options.map(|(name, value)| GivenOption::new(name, value, "layout")).into();
     let section = Section { name: "layout".into(), options };
     let parsed_load = load_of(&[section], false).ok().flatten();
     let cannot = || Failure::usage(format!("cannot create a file called {}", quoted(name.as_str())));
@@ -194,14 +193,7 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Fai
 
 /// The load of jobs that depend on no file, variable or machine; `None` without a job.
 pub fn load_of(sections: &[Section], readonly: bool) -> Result<Option<FioLoad>, Failure> {
-    let context = ParseContext {
-        read: &mut |_| Err("no file can be included here".to_owned()),
-        variable: &|_| None,
-        cpus: 1,
-        page_bytes: sys::process::page_bytes(),
-        memory_mbytes: 0,
-        readonly,
-    };
+    let context = ParseContext { readonly, ..ParseContext::default() };
     let mut loads = jobs(sections, &context, &mut Vec::new()).and_then(runs).map_err(Failure::usages)?;
     Ok(loads.pop())
 }

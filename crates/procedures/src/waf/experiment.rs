@@ -198,12 +198,9 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
             set_each(&|tenant| tenant.keys = keys);
         }
         "reuse" => {
-            let reuse = match value {
-                "fifo" => Reuse::Fifo,
-                "lowest" => Reuse::Lowest,
-                "random" => Reuse::Random,
-                _ => return Err(wrong("fifo, lowest or random")),
-            };
+            let all = [Reuse::Fifo, Reuse::Lowest, Reuse::Random];
+            let reuse = all.into_iter().find(|reuse| reuse.to_string() == value);
+            let reuse = reuse.ok_or_else(|| wrong("fifo, lowest or random"))?;
             set_each(&|tenant| tenant.reuse = reuse);
         }
         "rates" => {

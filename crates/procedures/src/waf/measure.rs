@@ -409,15 +409,10 @@ impl<'a> WafObserver<'a> {
             ns += fill.ns;
         }
         let seconds = ns as f64 / 1e9;
-        let streams = self.layout.iter().flat_map(|layout| &layout.streams);
-        let cell_streams = streams.zip(&cells).zip(&last.backlogs).map(|((stream, cell), end)| (stream, cell, *end));
-        let written_bytes: u64 = self
-            .layout
-            .iter()
-            .flat_map(|layout| layout.streams.iter().zip(&cells))
-            .filter(|(stream, _)| stream.name.ends_with("writes"))
-            .map(|(_, cell)| cell.counts.bytes)
-            .sum();
+        let streams = || self.layout.iter().flat_map(|layout| &layout.streams).zip(&cells);
+        let cell_streams = streams().zip(&last.backlogs).map(|((stream, cell), end)| (stream, cell, *end));
+        let writes = streams().filter(|(stream, _)| stream.name.ends_with("writes"));
+        let written_bytes: u64 = writes.map(|(_, cell)| cell.counts.bytes).sum();
         Timed {
             seconds,
             drive_fills: written_bytes as f64 / size_bytes as f64,

@@ -298,7 +298,7 @@ pub(super) fn setting<'a>(manifest: &'a Manifest, key: &str) -> Option<&'a str> 
 
 /// Ratio of client reads to client writes, over all devices, in lowest terms.
 fn mix(manifest: &Manifest) -> String {
-    let rate = |key| setting(manifest, key)?.parse().ok();
+    let rate = |key| setting(manifest, key)?.parse::<u64>().ok();
     let (Some(reads), Some(writes)) = (rate("read-reqs-per-sec"), rate("write-reqs-per-sec")) else {
         return "unknown".to_owned();
     };

@@ -23,6 +23,7 @@ pub use crate::judge::{Blame, BlamePart, Cause};
 pub use accumulate::Blamer;
 
 use crate::buckets::THRESHOLDS_MAX;
+use crate::cell::cells_of;
 use crate::counts::CellCounts;
 use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, TestedObject};
 use crate::telemetry::Column;
@@ -45,10 +46,7 @@ struct BlamedSlice<'a> {
 impl BlamedSlice<'_> {
     /// Index range of the devices that the group covers.
     fn devices(&self) -> std::ops::Range<usize> {
-        match self.group.device {
-            Some(device) => device..device + 1,
-            None => 0..self.plan.devices.len(),
-        }
+        cells_of(0, self.group.device, self.plan.devices.len())
     }
 
     fn blame(&self) -> Blame {

@@ -7,7 +7,7 @@
 //! directory. Both sources must give equal counts.
 
 use super::{End, Limit, SLICE_OPS_MIN, Sla, Whose};
-use crate::cell::{EarlierSliceOps, Interval, Latencies, Layout, StreamInfo, cell_name, harmless_gap_ns};
+use crate::cell::{EarlierSliceOps, Interval, Latencies, Layout, StreamInfo, cell_name, cells_of, harmless_gap_ns};
 use crate::counts::{Backlog, CellCounts};
 use std::ops::Range;
 
@@ -205,17 +205,14 @@ impl Judge {
         self.backlogs.iter_mut().zip(&counts.cells).for_each(|(backlog, cell)| *backlog = cell.backlog);
         let devices = self.plan.devices.len();
         for (stream, total) in self.totals.iter_mut().enumerate() {
-            for cell in &counts.cells[stream * devices..(stream + 1) * devices] {
+            for cell in &counts.cells[cells_of(stream, None, devices)] {
                 total.add(cell);
                 total.last_back_ns = total.last_back_ns.max(cell.back_ns(counts.end_ns));
             }
         }
         let length_ns = counts.end_ns.saturating_sub(self.ran_ns);
         for group in &mut self.groups {
-            let cells = match group.device {
-                Some(device) => group.stream * devices + device..group.stream * devices + device + 1,
-                None => group.stream * devices..(group.stream + 1) * devices,
-            };
+            let cells = cells_of(group.stream, group.device, devices);
             let slice = usize::try_from(slice).unwrap_or(usize::MAX);
             if group.slices.len() <= slice {
                 group.slices.resize(slice + 1, CellCounts::default());

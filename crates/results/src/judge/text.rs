@@ -79,35 +79,23 @@ fn device_text(device: Option<&str>) -> &str {
     device.unwrap_or("all devices together")
 }
 
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Pass => "PASS",
-            Self::Fail => "FAIL",
-            Self::Invalid => "INVALID",
-            Self::Measured => "MEASURED",
-        })
-    }
-}
+crate::display!(Outcome {
+    Pass => "PASS",
+    Fail => "FAIL",
+    Invalid => "INVALID",
+    Measured => "MEASURED",
+});
 
-impl fmt::Display for Class {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Screening => "screening",
-            Self::CertificationLoad => "certification load",
-        })
-    }
-}
+crate::display!(Class {
+    Screening => "screening",
+    CertificationLoad => "certification load",
+});
 
-impl fmt::Display for Whose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Device => "the device",
-            Self::Limit => "the configured in-flight limit",
-            Self::Ours => "this program",
-        })
-    }
-}
+crate::display!(Whose {
+    Device => "the device",
+    Limit => "the configured in-flight limit",
+    Ours => "this program",
+});
 
 impl fmt::Display for End {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

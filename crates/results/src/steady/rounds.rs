@@ -4,7 +4,7 @@
 //! interval, a run directory per window, and a round is a whole number of windows.
 
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::{Interval, Latencies, latencies};
+use crate::cell::{Interval, Latencies, cells_of, latencies};
 use crate::counts::{Backlog, CellCounts};
 use crate::judge::{IntervalCounts, Shortfall, Sla, shortfall};
 use crate::run_dir::{HlogKind, Intervals, Manifest, RunDirError, each_window};
@@ -259,8 +259,8 @@ impl Rounds {
         self.add_counts(&counts);
         self.counts = counts;
         for (series, (_, service)) in self.series.iter().zip(&mut self.current) {
-            for cell in cells(series, self.devices).map(|cell| &interval.cells[cell]).filter(|cell| cell.counts.ops > 0)
-            {
+            let cells = &interval.cells[cells_of(series.stream, series.device, self.devices)];
+            for cell in cells.iter().filter(|cell| cell.counts.ops > 0) {
                 service.add(&cell.service).expect("histograms of one run have equal bounds");
             }
         }
@@ -270,7 +270,7 @@ impl Rounds {
     fn add_counts(&mut self, counts: &IntervalCounts) {
         for (series, (sum, _)) in self.series.iter_mut().zip(&mut self.current) {
             let mut interval = CellCounts::default();
-            cells(series, self.devices).for_each(|cell| interval.add(&counts.cells[cell]));
+            cells_of(series.stream, series.device, self.devices).for_each(|cell| interval.add(&counts.cells[cell]));
             for (index, (limit, spells)) in self.sla.limits().iter().zip(&mut series.spells).enumerate() {
                 spells.add(counts.end_ns, limit.is_exceeded(interval.judged_least_over[index], interval.counted_ops()));
             }
@@ -323,7 +323,7 @@ impl Rounds {
                 under_way = round;
             }
             for (series, (_, service)) in self.series.iter().zip(current.iter_mut()) {
-                if cells(series, devices).any(|cell| cell == window.cell) {
+                if cells_of(series.stream, series.device, devices).contains(&window.cell) {
                     // Another program may write other bounds; `add` accepts the values that fit.
                     let _ = service.add(&window.histogram);
                 }
@@ -357,14 +357,5 @@ fn close(series: &mut [Series], current: &mut [(CellCounts, Latencies)], round: 
             round.p99_ns = Some(service.value_at_quantile(0.99));
         }
         service.reset();
-    }
-}
-
-/// The cells that belong to a series.
-fn cells(series: &Series, devices: usize) -> impl Iterator<Item = usize> + use<> {
-    let first = series.stream * devices;
-    match series.device {
-        Some(device) => first + device..first + device + 1,
-        None => first..first + devices,
     }
 }

@@ -95,15 +95,10 @@ pub fn find(
     let sized = || series.iter().filter(|series| series.name.ends_with("-size"));
     let first = sized().filter_map(|series| series.points.first()).map(|(at, _)| *at).fold(first, Timestamp::max);
     let last = sized().filter_map(|series| series.points.last()).map(|(at, _)| *at).fold(last, Timestamp::min);
-    let (mut windows, mut longest) = (Vec::new(), None::<SteadyWindow>);
-    for (begin, end) in whole_stretches(&series, &log.restarts, first, last) {
-        for steady in steady_windows(&series, begin, end) {
-            if longest.as_ref().is_none_or(|longest| steady.cells > longest.cells) {
-                longest = Some(steady.clone());
-            }
-            windows.push(steady);
-        }
-    }
+    let stretches = whole_stretches(&series, &log.restarts, first, last).into_iter();
+    let mut windows: Vec<_> = stretches.flat_map(|(begin, end)| steady_windows(&series, begin, end)).collect();
+    // The first of equally long windows.
+    let longest = windows.iter().rev().max_by_key(|steady| steady.cells).cloned();
     let longest = longest.ok_or_else(|| WindowError::NoCounters { log: name.to_owned() })?;
     windows.retain(|steady| steady.cells as i64 * CELL_SEC >= i64::from(at_least_sec));
     let busiest = windows.iter().map(|steady| steady.ops_per_sec).fold(0.0, f64::max);

@@ -84,16 +84,12 @@ pub enum Unit {
     Count,
 }
 
-impl fmt::Display for Unit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Millis => "msec",
-            Self::Micros => "usec",
-            Self::Bytes => "bytes",
-            Self::Count => "count",
-        })
-    }
-}
+results::display!(Unit {
+    Millis => "msec",
+    Micros => "usec",
+    Bytes => "bytes",
+    Count => "count",
+});
 
 /// A histogram as it was dumped: counts since the server started.
 #[derive(Debug, Clone, PartialEq, Eq)]

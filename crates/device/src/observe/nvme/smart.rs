@@ -14,7 +14,6 @@
 use super::{Controller, QueryError, little_endian};
 use results::written::Bytes;
 use serde::Serialize;
-use std::fmt;
 use sys::nvme::LOG_PAGE_BYTES;
 
 /// Bytes in one data unit: a thousand blocks of 512 bytes.
@@ -106,14 +105,10 @@ pub enum CounterSource {
     OcpSmart,
 }
 
-impl fmt::Display for CounterSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::FdpStatistics => "FDP statistics (log page 22h)",
-            Self::OcpSmart => "OCP's SMART log (C0h) for the media, SMART (02h) for hosts",
-        })
-    }
-}
+results::display!(CounterSource {
+    FdpStatistics => "FDP statistics (log page 22h)",
+    OcpSmart => "OCP's SMART log (C0h) for the media, SMART (02h) for hosts",
+});
 
 impl Controller {
     /// Bytes written over the drive's life, by all namespaces that share the counters; `Ok(None)` if no log counts

@@ -70,7 +70,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }
     let (sections, text) = sections(line.sections, &line.files, &program, &args.words)?;
     let mut warnings = Vec::new();
-    let jobs = jobs(&sections, &surroundings(&mut |_| Err(String::new()), program.readonly), &mut warnings)
+    let jobs = jobs(&sections, &surroundings(&|_| Err(String::new()), program.readonly), &mut warnings)
         .map_err(usage_of_problems)?;
     print_warnings(&warnings);
     if program.warnings_fatal && !warnings.is_empty() {
@@ -165,7 +165,7 @@ fn print_warnings(warnings: &[Problem]) {
     warnings.iter().for_each(|warning| console::warning(&warning.to_string()));
 }
 
-fn surroundings<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>, readonly: bool) -> ParseContext<'a> {
+fn surroundings<'a>(read: &'a dyn Fn(&str) -> Result<String, String>, readonly: bool) -> ParseContext<'a> {
     let memory = sys::buffer::available_bytes().unwrap_or(0);
     ParseContext {
         read,
@@ -194,8 +194,7 @@ fn sections(
         let content = read_text(file)
             .map_err(|why| Failure::usage(format!("cannot read the job file {} - {why}", quoted(file))))?;
         let mut warnings = Vec::new();
-        let mut read = |name: &str| read_text(name);
-        let mut file_sections = job_file(file, &content, &mut surroundings(&mut read, program.readonly), &mut warnings)
+        let mut file_sections = job_file(file, &content, &surroundings(&read_text, program.readonly), &mut warnings)
             .map_err(usage_of_problems)?;
         print_warnings(&warnings);
         // The jobs of a file wait for those of the previous file.

@@ -119,6 +119,7 @@ impl ActConfig {
             // ACT's threads wake for each request. Gathering operations into batches would change ACT's bursts.
             keeps_instants: self.arrival == Arrival::Act,
             seed: self.seed,
+            ..RunSpec::default()
         }
     }
 }

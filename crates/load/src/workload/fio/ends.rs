@@ -281,11 +281,7 @@ mod tests {
     use super::*;
 
     fn options(given: &[(&str, &str)]) -> SteadyOptions {
-        let given_as = |(name, text): &(&str, &str)| GivenOption {
-            name: (*name).to_owned(),
-            value: Some((*text).to_owned()),
-            position: String::new(),
-        };
+        let given_as = |(name, text): &(&str, &str)| GivenOption::new(name, *text, "");
         let section = Section { name: "a".into(), options: given.iter().map(given_as).collect() };
         let (mut job, mut problems) = (Job::default(), Vec::new());
         job.apply_section(&section, &mut problems, &mut Vec::new());

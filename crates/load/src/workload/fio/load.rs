@@ -10,7 +10,7 @@ use super::verify;
 use super::{NS_PER_SEC, locked};
 use crate::choice::Engine;
 use crate::plan::{Plan, SALTED_AHEAD};
-use crate::workload::{BuildContext, CannotRun, DeviceShape, Extras, RunPlan, RunSpec, Workload, stream_info};
+use crate::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, RunSpec, Workload, stream_info};
 use engine::DeviceName;
 use engine::calls::Mapping;
 use results::cell::StreamInfo;
@@ -422,25 +422,21 @@ impl Workload for FioLoad {
         let job = &self.threads[0].job;
         let end_ns = self.jobs().map(|job| job.end_ns()).max().unwrap_or(0);
         let duration_sec = (end_ns - job.ramp_ns).div_ceil(NS_PER_SEC);
-        let file_size_bytes = self.file_size_bytes;
-        let engine = if job.is_passthrough { Engine::Passthrough } else { Engine::Auto };
-        RunSpec { file_size_bytes, seed: job.seed(), engine, ..RunSpec::new(self.devices.clone(), duration_sec) }
-    }
-
-    fn extras(&self) -> Extras {
-        let job = self.jobs().find(|job| job.moves_data()).unwrap_or(&self.threads[0].job);
-        let synchronous = !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine);
         let any = |is: fn(&Job) -> bool| self.jobs().any(|job| is(job));
         let mut operations = self.threads.iter().map(|thread| thread.job.operations());
-        Extras {
+        RunSpec {
+            file_size_bytes: self.file_size_bytes,
+            seed: job.seed(),
+            engine: if job.is_passthrough { Engine::Passthrough } else { Engine::Auto },
             ramp_ns: job.ramp_ns,
-            buffered: !job.direct,
+            buffered: !self.jobs().find(|job| job.moves_data()).unwrap_or(job).direct,
             // The sum is unknown if the number of any job is unknown.
             operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
-            synchronous,
+            synchronous: !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine),
             polled: any(|job| job.is_polled),
             sparse: any(|job| job.sparse),
             zoned: any(|job| job.zbd.is_on),
+            ..RunSpec::new(self.devices.clone(), duration_sec)
         }
     }
 

@@ -63,7 +63,7 @@ mod testing {
     use super::text::ParseContext;
 
     /// A machine with 4 CPUs and `SIZE` in its environment.
-    pub(super) fn around<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>) -> ParseContext<'a> {
+    pub(super) fn around<'a>(read: &'a dyn Fn(&str) -> Result<String, String>) -> ParseContext<'a> {
         let variable: &dyn Fn(&str) -> Option<String> = &|name| (name == "SIZE").then(|| "64".to_owned());
         ParseContext { read, variable, cpus: 4, page_bytes: 4096, memory_mbytes: 1_000, readonly: false }
     }

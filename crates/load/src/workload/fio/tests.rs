@@ -16,9 +16,8 @@ mod zbd;
 fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
     let lines = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut warnings = Vec::new();
-    let mut nothing = |_: &str| Err("nothing".to_owned());
-    let mut around = around(&mut nothing);
-    let sections = job_file("a.fio", text, &mut around, &mut warnings).map_err(|p| lines(p).join("\n"))?;
+    let around = around(&|_| Err("nothing".to_owned()));
+    let sections = job_file("a.fio", text, &around, &mut warnings).map_err(|p| lines(p).join("\n"))?;
     let loads = jobs(&sections, &around, &mut warnings).and_then(runs).map_err(|p| lines(p).join("\n"))?;
     Ok((loads, lines(warnings)))
 }
@@ -157,7 +156,7 @@ fn each_clone_with_a_synchronous_engine_has_an_issuing_thread() {
     };
     assert_eq!(shards("/dev/x"), (vec![0, 1, 2, 3, 4, 3, 4, 3], vec![true, true, true, false, false]));
     assert_eq!(shards("sim:"), (vec![0, 1, 0, 1, 0, 1, 0, 1], vec![false; 2]), "virtual time needs no threads");
-    let synchronous = |text: &str| read(text).unwrap().0[0].extras().synchronous;
+    let synchronous = |text: &str| read(text).unwrap().0[0].spec().synchronous;
     assert!(synchronous("[a]\nfilename=/dev/x\nioengine=psync"));
     assert!(!synchronous("[a]\nfilename=/dev/x\nioengine=psync\n[b]\nfilename=/dev/x"), "job b has a queue");
     assert!(!synchronous("[a]\nfilename=sim:\nioengine=psync"));
@@ -230,7 +229,7 @@ fn each_block_has_its_turn_once_unless_norandommap_says_otherwise() {
 #[test]
 fn jobs_whose_sizes_tell_how_much_they_do_say_so() {
     let operations =
-        |line: &str| read(&format!("\u{feff}[a]\nfilename=sim:\n{line}\n")).unwrap().0[0].extras().operations;
+        |line: &str| read(&format!("\u{feff}[a]\nfilename=sim:\n{line}\n")).unwrap().0[0].spec().operations;
     assert_eq!(operations("rw=randrw\nbs=4k\nsize=1m"), Some(256));
     assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nio_size=2m\nnumjobs=3"), Some(1_536));
     assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nnumber_ios=10\nloops=3"), Some(30));
@@ -372,9 +371,8 @@ fn the_articles_command_lines_are_read() {
     let words: Vec<_> = line.split_whitespace().map(str::to_owned).collect();
     let line = command_line(&words).unwrap();
     assert_eq!(line.warnings.len(), 2);
-    let mut nothing = |_: &str| Err(String::new());
     let mut warnings = Vec::new();
-    let loads = jobs(&line.sections, &around(&mut nothing), &mut warnings).and_then(runs).unwrap();
+    let loads = jobs(&line.sections, &ParseContext::default(), &mut warnings).and_then(runs).unwrap();
     let job = &loads[0].threads[0].job;
     assert_eq!((job.name.as_str(), job.read_pct, job.depth, job.unit_bytes()), ("benchtest", 95, 16, 131_072));
     assert_eq!((loads[0].spec().duration_sec, loads[0].spec().seed), (86_400, None));
@@ -415,7 +413,7 @@ fn mapped_jobs_use_the_page_cache_whatever_direct_says() {
         let text = format!("[a]\nfilename=x\nioengine=mmap\nrw={rw}\ndirect={}\niodepth=8", u8::from(direct));
         let (loads, _) = read(&text).unwrap();
         let plan = build_on(&loads[0], "x").shards.remove(0);
-        assert!(loads[0].extras().buffered && plan.synchronous);
+        assert!(loads[0].spec().buffered && plan.synchronous);
         let mapping = plan.mapping.unwrap();
         assert_eq!((mapping.targets, mapping.access.random, mapping.access.syncs), (vec![0], direct, direct));
         assert_eq!(plan.limits[0].slots, 1);

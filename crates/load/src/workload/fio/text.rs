@@ -21,7 +21,7 @@ const OPTIONS_MAX: usize = 100_000;
 /// Environment for parsing jobs.
 pub struct ParseContext<'a> {
     /// Reads an included file. Errors: the reason.
-    pub read: &'a mut dyn FnMut(&str) -> Result<String, String>,
+    pub read: &'a dyn Fn(&str) -> Result<String, String>,
     /// A variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
     /// Value of `$ncpus`.
@@ -32,6 +32,20 @@ pub struct ParseContext<'a> {
     pub memory_mbytes: u64,
     /// True if writes are forbidden.
     pub readonly: bool,
+}
+
+/// A single CPU, and neither files nor variables.
+impl Default for ParseContext<'_> {
+    fn default() -> Self {
+        Self {
+            read: &|_| Err("no file can be included here".to_owned()),
+            variable: &|_| None,
+            cpus: 1,
+            page_bytes: sys::process::page_bytes(),
+            memory_mbytes: 0,
+            readonly: false,
+        }
+    }
 }
 
 /// A section: a job, or options for later jobs if its name begins with `global`.
@@ -56,6 +70,13 @@ pub struct GivenOption {
     pub value: Option<String>,
     /// Position, for messages.
     pub position: String,
+}
+
+impl GivenOption {
+    /// An option with a value.
+    pub fn new(name: &str, value: impl Into<String>, position: &str) -> Self {
+        Self { name: name.to_owned(), value: Some(value.into()), position: position.to_owned() }
+    }
 }
 
 /// Number of characters that are shown of the beginning, and of the end, of a long message.
@@ -206,7 +227,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
 pub fn job_file(
     name: &str,
     text: &str,
-    context: &mut ParseContext<'_>,
+    context: &ParseContext<'_>,
     warnings: &mut Vec<Problem>,
 ) -> Result<Vec<Section>, Vec<Problem>> {
     let mut reader =
@@ -215,10 +236,10 @@ pub fn job_file(
     if reader.problems.is_empty() { Ok(reader.sections) } else { Err(reader.problems) }
 }
 
-struct Reader<'a, 'b> {
+struct Reader<'a> {
     /// True once a file was reported whose includes are nested too deep.
     too_deep: bool,
-    context: &'a mut ParseContext<'b>,
+    context: &'a ParseContext<'a>,
     warnings: &'a mut Vec<Problem>,
     sections: Vec<Section>,
     problems: Vec<Problem>,
@@ -226,7 +247,7 @@ struct Reader<'a, 'b> {
     options: usize,
 }
 
-impl Reader<'_, '_> {
+impl Reader<'_> {
     fn file(&mut self, name: &str, text: &str, nested: usize) {
         self.bytes += text.len();
         // Windows editors begin a file with this byte order mark.
@@ -334,13 +355,13 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Vec<Section>, String> {
-        let mut read = |name: &str| match name {
+        let read = |name: &str| match name {
             "dir/inc.fio" => Ok("bs=8k\n[more]\nrw=write".to_owned()),
             "dir/self.fio" => Ok("include self.fio".to_owned()),
             _ => Err("no such file".to_owned()),
         };
         let mut warnings = Vec::new();
-        job_file("dir/a.fio", text, &mut around(&mut read), &mut warnings)
+        job_file("dir/a.fio", text, &around(&read), &mut warnings)
             .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
     }
 

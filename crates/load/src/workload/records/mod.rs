@@ -12,8 +12,7 @@
 //! coordination. With skewed keys, each shard has the same distribution over its own keys.
 
 use super::{
-    BuildContext, Built, CannotRun, DeviceShape, Extras, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, setting,
-    stream_info,
+    BuildContext, Built, CannotRun, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, setting, stream_info,
 };
 use crate::keys::{KeyGenerator, Keys};
 use crate::plan::{Arrival, BufferClass};
@@ -181,12 +180,9 @@ impl Workload for RecordWorkload {
             // A record engine acknowledges only data that its drive has.
             odsync: true,
             seed: self.seed,
+            operations: (self.mix == Mix::Insert).then_some(self.keys.into()),
             ..RunSpec::new(vec![self.target.clone()], self.duration_sec)
         }
-    }
-
-    fn extras(&self) -> Extras {
-        Extras { operations: (self.mix == Mix::Insert).then_some(self.keys.into()), ..Extras::default() }
     }
 
     fn reads(&self) -> bool {
