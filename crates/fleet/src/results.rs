@@ -6,13 +6,12 @@ use conclusions::population::{DriveLatencies, Examination, Labels, examine};
 use conclusions::rejudge::run_dir_of;
 use conclusions::series::{REPORT, Series};
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
+use results::parallel::in_parallel;
 use results::run_dir::{self, DirKind, dir_kind};
 use session::failure::Failure;
 use session::runner::{cpus, tool};
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
 
 /// The document of the campaign. `anonymous` replaces names of drives and hosts by pseudonyms.
 ///
@@ -138,11 +137,8 @@ fn measure(plan: &Plan, status: &CampaignStatus, step: &str, remarks: &mut Vec<S
     };
     let next_index = AtomicUsize::new(0);
     let numbers = || std::iter::repeat_with(|| next_index.fetch_add(1, Ordering::Relaxed));
-    let work = || numbers().take_while(|index| *index < plan.drives.len()).map(read_drive).collect::<Vec<_>>();
-    let mut indexed: Vec<_> = thread::scope(|scope| {
-        let started: Vec<_> = (0..cpus()).map(|_| scope.spawn(work)).collect();
-        started.into_iter().flat_map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
-    });
+    let work = |_| numbers().take_while(|index| *index < plan.drives.len()).map(read_drive).collect::<Vec<_>>();
+    let mut indexed: Vec<_> = in_parallel(0..cpus(), work).into_iter().flatten().collect();
     indexed.sort_by_key(|(index, _)| *index);
     let mut latencies = Vec::new();
     for (index, result) in indexed {

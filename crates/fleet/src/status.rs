@@ -334,7 +334,7 @@ fn is_running(step_start: &StepStart, status: Option<&Status>, queued: Option<&Q
         _ if has_queue && step_start.job.is_some() => queued.is_some_and(|task| task.state == "RUNNING"),
         _ => match status {
             Some(Status::Run(run)) => !matches!(run.phase, Phase::Killed | Phase::Unknown),
-            Some(Status::Series(series)) => !Status::Series(series.clone()).is_over(),
+            Some(series) => !series.is_over(),
             None => false,
         },
     }

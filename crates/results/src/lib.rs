@@ -9,6 +9,7 @@
 //! * [`buckets`]: ACT's power-of-two buckets, and exact counts over thresholds
 //! * [`act_log`]: ACT 6.6's log, written and read
 //! * [`files`]: reading of files given by users, and atomic replacement of this program's files
+//! * [`parallel`]: work on several objects at the same time
 //! * [`run_dir`]: the run directory, written and read
 //! * [`sla`]: limits of latencies and rates
 //! * [`judge`]: slices, shares over thresholds, the verdict
@@ -31,6 +32,7 @@ pub mod device_numbers;
 pub mod files;
 pub mod finding;
 pub mod judge;
+pub mod parallel;
 pub mod run_dir;
 pub mod sla;
 pub mod steady;

@@ -5,7 +5,6 @@
 //! `--force`; it is never written into a run directory, or through a link. The only other destinations are open
 //! descriptors such as `/dev/stdout`: opening a FIFO may wait forever for a reader.
 
-use crate::console;
 use crate::failure::Failure;
 use results::files::{self, HTML_MARK, Links, ReplaceTarget, file_type_name};
 use results::run_dir::is_run_dir;
@@ -17,40 +16,34 @@ use std::path::{Path, PathBuf};
 /// A file's ownership mark is within this many bytes from its start.
 const MARK_WITHIN_BYTES: u64 = 4096;
 
-/// Destination of a configuration.
+/// File to which a configuration is written.
 #[derive(Debug, Clone)]
-pub enum Output {
-    Stdout,
-    File {
-        path: PathBuf,
-        /// True to replace an existing file.
-        force: bool,
-    },
+pub struct OutputFile {
+    pub path: PathBuf,
+    /// True to replace an existing file.
+    pub force: bool,
 }
 
-impl Output {
+impl OutputFile {
     /// Checks in advance, as far as possible, that writing can work.
     pub fn check(&self) -> Result<(), Failure> {
-        let Self::File { path, force } = self else { return Ok(()) };
+        let path = &self.path;
         match path_kind(path, "name another file, or leave out --out for standard output")? {
             PathKind::Nothing => Ok(()),
             PathKind::Open => {
                 Err(refused(path, "only regular files are replaced", "leave out --out for standard output"))
             }
-            PathKind::File if *force => Ok(()),
+            PathKind::File if self.force => Ok(()),
             PathKind::File => Err(exists(path)),
         }
     }
 
     /// Writes all of `text`, or changes nothing.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
-        let Self::File { path, force } = self else { return console::result(text) };
         self.check()?;
-        match files::replace(
-            path,
-            text.as_bytes(),
-            if *force { ReplaceTarget::UserFile } else { ReplaceTarget::NewFile },
-        ) {
+        let path = &self.path;
+        let target = if self.force { ReplaceTarget::UserFile } else { ReplaceTarget::NewFile };
+        match files::replace(path, text.as_bytes(), target) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Err(exists(path)),
             Err(error) => Err(Failure::environment(format!(
                 "cannot write the configuration to {} - {error} - nothing was written; name another file",
@@ -225,7 +218,7 @@ mod tests {
         for path in [run.join(MANIFEST), run.join("report.html"), link] {
             let text = message(write_page(&path, PAGE));
             assert!(text.contains("a run is recorded in that directory, and nothing else is put there"), "{text}");
-            assert!(Output::File { path, force: true }.write("x").is_err());
+            assert!(OutputFile { path, force: true }.write("x").is_err());
         }
         assert_eq!(fs::read_to_string(run.join(MANIFEST)).unwrap(), "recorded");
         assert_eq!(fs::read_dir(&run).unwrap().count(), 2);
@@ -261,7 +254,7 @@ mod tests {
             before.into_iter().for_each(|text| fs::write(&thesis, text).unwrap());
             let by_force = write_file("table", &link, Some("x"), true);
             for written in
-                [write_page(&link, PAGE), by_force, Output::File { path: link.clone(), force: true }.write("x")]
+                [write_page(&link, PAGE), by_force, OutputFile { path: link.clone(), force: true }.write("x")]
             {
                 assert!(message(written).contains("it is a symbolic link, and only regular files are written"));
             }
@@ -277,7 +270,7 @@ mod tests {
         let link = dir.path().join("link.html");
         symlink(&fifo, &link).unwrap();
         for (path, what) in [(fifo, "a pipe"), (link, "a symbolic link"), ("/dev/zero".into(), "a character device")] {
-            for written in [write_page(&path, PAGE), Output::File { path: path.clone(), force: true }.write("x")] {
+            for written in [write_page(&path, PAGE), OutputFile { path: path.clone(), force: true }.write("x")] {
                 let text = message(written);
                 assert!(text.contains(&format!("it is {what}, and only regular files are written")), "{text}");
             }
@@ -305,14 +298,14 @@ mod tests {
     fn a_configuration_replaces_a_file_by_force_alone_and_no_device_at_all() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.conf");
-        let to = |force| Output::File { path: path.clone(), force };
+        let to = |force| OutputFile { path: path.clone(), force };
         to(false).write("one\n").unwrap();
         assert!(message(to(false).write("two\n")).contains("--force"));
         assert_eq!(fs::read_to_string(&path).unwrap(), "one\n");
         to(true).write("three\n").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "three\n");
         for path in [dir.path().to_owned(), PathBuf::from("/dev/null")] {
-            assert!(Output::File { path, force: true }.write("x").is_err());
+            assert!(OutputFile { path, force: true }.write("x").is_err());
         }
     }
 }

@@ -15,6 +15,7 @@ pub(crate) use crate::discover;
 pub use drives::{Drive, drives_of, why_not_a_drive};
 pub use facts::{DeviceFacts, LoopBacking, Partition, disks_beneath};
 pub(crate) use facts::{changes_since, facts_of, known_block, unknown_facts};
+use results::files::file_type_name;
 pub use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::{self, File, Metadata};
@@ -180,7 +181,7 @@ pub(crate) fn resolve(path: &Path, root: &Path) -> Result<Resolved, DiscoverErro
     {
         return Ok(Resolved::Block { number, node: Path::new("/dev").join(name) });
     }
-    Err(DiscoverError::NotADevice { what: name_of_kind(kind) })
+    Err(DiscoverError::NotADevice { what: file_type_name(kind) })
 }
 
 /// Why `path` cannot be resolved.
@@ -211,16 +212,6 @@ pub(crate) fn block_name_of_generic(number: DeviceNumber, root: &Path) -> Option
 pub(crate) fn generic_of_block(name: &str, root: &Path) -> Option<DeviceNumber> {
     let generic = format!("ng{}", name.strip_prefix("nvme")?);
     SysDir::new(root.join("sys/class/nvme-generic").join(generic)).dev()
-}
-
-fn name_of_kind(kind: fs::FileType) -> &'static str {
-    match kind {
-        _ if kind.is_dir() => "a directory",
-        _ if kind.is_char_device() => "a character device",
-        _ if kind.is_fifo() => "a pipe",
-        _ if kind.is_socket() => "a socket",
-        _ => "a file of unknown type",
-    }
 }
 
 #[cfg(test)]

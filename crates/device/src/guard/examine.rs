@@ -20,9 +20,10 @@ use super::evidence::{self, Evidence, Sampling};
 use super::preparation::{UsedPart, random_key};
 use super::refusal::{Objections, Reason};
 use super::target_devices::{Relation, TargetDevices};
-use super::{Guard, Request, at_once};
+use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, DiscoverError, Kind, Resolved, SysDir};
 use crate::observe::diskstats::{Counters, Counts};
+use results::parallel::in_parallel;
 use results::units;
 use std::fmt;
 use std::fs::{self, File, Metadata};
@@ -343,7 +344,7 @@ impl Guard {
     /// The decision of [`Guard::consent`] on each of `paths` separately, in their order. Takes about a second for any
     /// number of paths.
     pub fn examine_devices<S: AsRef<str> + Sync>(&self, paths: &[S]) -> Vec<GuardReport> {
-        at_once(paths.iter(), |path| self.outlook_of(path.as_ref()))
+        in_parallel(paths, |path| self.outlook_of(path.as_ref()))
     }
 
     fn outlook_of(&self, path: &str) -> GuardReport {

@@ -38,8 +38,8 @@ pub use in_use::Opener;
 pub(crate) use preparation::UsedPart;
 pub use preparation::{DeviceRecord, PREPARATION, Prepared, RandomOrder, Records, StateError, VerifiedSample, unix_s};
 pub use refusal::{GuardRefusals, Reason, Refusal};
+use results::parallel::in_parallel;
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 use target_devices::Overlap;
 
@@ -123,9 +123,7 @@ impl Guard {
             sampling: Sampling { spots: SPOTS, seed: 0, limit: SPOTS_LIMIT },
         }
     }
-}
 
-impl Guard {
     /// Consents to the writes of all `requests`, or of none; the consents are in the order of the requests. Takes about
     /// a second for any number of devices.
     ///
@@ -165,7 +163,7 @@ impl Guard {
         all(targets.iter().zip(requests).map(|(found, request)| self.allowed(found, request)), requests)?;
         check_named_twice(requests, &targets)?;
         let pairs = requests.iter().zip(targets);
-        let results = at_once(pairs, |(request, found)| examine::examine(self, request, found));
+        let results = in_parallel(pairs, |(request, found)| examine::examine(self, request, found));
         let examined = all(results.into_iter(), requests)?;
         ask(&examined, answers, &self.root)?;
         Ok(examined)
@@ -206,16 +204,6 @@ impl Guard {
         consents.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
         Ok(consents)
     }
-}
-
-/// Calls `examine` for all items at the same time, each on its own thread. The results are in the order of the items.
-fn at_once<T: Send, R: Send>(items: impl Iterator<Item = T>, examine: impl Fn(T) -> R + Sync) -> Vec<R> {
-    thread::scope(|scope| {
-        let examine = &examine;
-        let threads: Vec<_> = items.map(|item| scope.spawn(move || examine(item))).collect();
-        let results = threads.into_iter().map(|thread| thread.join());
-        results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
 }
 
 /// All values, or all refusals.

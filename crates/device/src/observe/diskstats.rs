@@ -160,9 +160,7 @@ impl Counts {
     pub fn request_kib(self) -> Option<f64> {
         (self.completed > 0).then(|| self.sectors as f64 / self.completed as f64 * KIB_PER_SECTOR)
     }
-}
 
-impl Counts {
     fn since(self, earlier: Self) -> Option<Self> {
         Some(Self {
             completed: counter_increase(self.completed, earlier.completed)?,

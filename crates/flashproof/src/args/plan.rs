@@ -242,7 +242,7 @@ fn fill(text: &str) -> Result<f64, String> {
 }
 
 /// Options of the writer of configurations.
-#[derive(Args, Debug, Default)]
+#[derive(Args, Debug, Clone, Default)]
 pub struct ConfigArgs {
     /// Configuration to start from, of any ACT version from 1 to 6 or of flashproof; "-" reads standard input
     #[arg(value_name = "CONFIG", group = "source")]
@@ -265,6 +265,9 @@ pub struct ConfigArgs {
     /// Writes per second, over all devices
     #[arg(long, value_name = "RATE", conflicts_with = "load", allow_hyphen_values = true)]
     pub writes: Option<String>,
+    /// Reads and writes per second for each drive: only an answer in the dialogue gives them.
+    #[arg(skip)]
+    pub per_drive: Option<(u32, u32)>,
     /// Length of the test: 24h, 90m, or a number of seconds [default: 24h]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub duration: Option<u32>,

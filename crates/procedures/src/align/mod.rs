@@ -30,7 +30,7 @@ use session::failure::Failure;
 use session::runner::{self, NamedWorkload, RunRequest};
 use session::signals::{self, SignalHandler};
 use session::tracing::BlockPosition;
-use session::user_file::Output;
+use session::user_file::OutputFile;
 use session::{CompatMode, console};
 use sizing::align::{self, Distortion, Offsets, RequestedLoad};
 use sizing::drive_io::{DriveIo, NAMES};
@@ -143,8 +143,8 @@ fn unseen(measurement: &BurstMeasurement) -> f64 {
 /// Errors: the target is not met, or only by offsets that hide a problem.
 pub fn run(args: &Alignment) -> Result<(), Failure> {
     let (text, original_config) = read_test(Test::Storage, &args.config)?;
-    let output = args.out.clone().map(|path| Output::File { path, force: args.force });
-    output.iter().try_for_each(Output::check)?;
+    let output = args.out.clone().map(|path| OutputFile { path, force: args.force });
+    output.iter().try_for_each(OutputFile::check)?;
     let config = on_devices(&original_config, &args.device)?;
     can_be_aligned(&config)?;
     let mut target = Target::of(args, &config)?;
@@ -183,9 +183,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
         target.source
     ));
     output.write(&align::rewrite(&text, Offsets::of(&original_config), best_round.offsets(), &note))?;
-    if let Output::File { path, .. } = output {
-        console::note(&format!("{} is written; run it with: flashproof storage {0}", path.display()));
-    }
+    console::note(&format!("{} is written; run it with: flashproof storage {0}", output.path.display()));
     Ok(())
 }
 

@@ -10,9 +10,10 @@
 //! empty map, or a truncated or endless reply, the only effect is that the node loses its partitions.
 
 use super::replies::{COPIES_MAX, NodePartitions, parse_partitions, rack};
-use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, connect, in_parallel, peers};
+use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, connect, peers};
 use crate::wire::query::{begin_of, is_refusal};
 use crate::{Digest, PARTITIONS, partition};
+use results::parallel::in_parallel;
 use results::units::quoted;
 use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -287,8 +288,8 @@ impl ClusterPoller {
             found_nodes.into_iter().for_each(|node| self.add(node));
         }
         let (namespace, query, access) = (&self.namespace, self.query, &*self.access);
-        let nodes = self.nodes.iter_mut().filter(|polled| polled.answers()).collect();
-        in_parallel(nodes, |polled: &mut PolledNode| polled.failed = polled.refresh(namespace, query, access).err());
+        let nodes = self.nodes.iter_mut().filter(|polled| polled.answers());
+        in_parallel(nodes, |polled| polled.failed = polled.refresh(namespace, query, access).err());
         let missing_peers = self.missing();
         if !self.is_searching && !missing_peers.is_empty() {
             self.is_searching = self.peer_sender.send(missing_peers).is_ok();

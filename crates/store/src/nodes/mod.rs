@@ -23,8 +23,8 @@ pub(crate) use connection::connect;
 
 use crate::wire::query::{begin_of, is_refusal};
 use connection::describe_error;
+use results::parallel::in_parallel;
 use std::collections::{BTreeMap, BTreeSet};
-use std::thread;
 use std::time::Instant;
 
 /// Time limit for all addresses of a node, as a multiple of the timeout for one address.
@@ -204,7 +204,7 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
         }
         tried.extend(new_nodes.iter().map(|node| node.id.clone()));
         if let Some(query) = query {
-            peers_of_new = in_parallel(new_nodes.iter_mut().collect(), |node| {
+            peers_of_new = in_parallel(&mut new_nodes, |node| {
                 node.peers(query, access).map_err(|error| format!("cannot ask node {node} for its peers - {error}"))
             });
         }
@@ -221,14 +221,4 @@ pub fn find_nodes(seeds: &[Host], query: Option<PeersQuery>, access: &Access) ->
         nodes.extend(new_nodes.into_iter().map(|node| (node.id.clone(), node)));
     }
     DiscoveredNodes { nodes: nodes.into_values().collect(), missing }
-}
-
-/// Does `work` on all `items` concurrently, with a thread for each, so that a slow item does not delay the others.
-pub fn in_parallel<T: Send, R: Send>(items: Vec<T>, work: impl Fn(T) -> R + Sync) -> Vec<R> {
-    let work = &work;
-    thread::scope(|scope| {
-        let threads: Vec<_> = items.into_iter().map(|item| scope.spawn(move || work(item))).collect();
-        let ends = threads.into_iter().map(|thread| thread.join());
-        ends.map(|end| end.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
-    })
 }

@@ -83,20 +83,18 @@ fn minute() -> (String, Facts) {
     let mut facts = facts();
     let mut ticker = Ticker::new(500);
     let mut text: String = start_lines(&facts, CONFIGURATION).iter().map(|line| line.stamped(begin, true)).collect();
-    loop {
-        let due_ms = ticker.next_ms(&facts);
-        let seconds = (due_ms - 500) / 1_000;
-        if seconds > 60 {
-            return (text, facts);
-        }
+    for seconds in 1..=60 {
+        let now_ms = 500 + seconds * 1_000;
         facts.counts = core_after(seconds);
         facts.counts.merge(&core_after(seconds));
         let at = begin + SignedDuration::from_secs(seconds as i64);
+        let lines = ticker.tick(now_ms, &mut facts);
+        assert_eq!(lines.is_empty(), seconds % 10 > 0);
         // A second call at the same time returns no lines.
-        let lines = ticker.tick(due_ms, &mut facts);
-        assert!(!lines.is_empty() && ticker.tick(due_ms, &mut facts).is_empty());
+        assert!(ticker.tick(now_ms, &mut facts).is_empty());
         lines.iter().for_each(|line| text.push_str(&line.stamped(at, true)));
     }
+    (text, facts)
 }
 
 #[test]

@@ -32,11 +32,6 @@ impl Ticker {
         Self { begin_ms: now_ms, previous: (now_ms, Vec::new()), ..Self::default() }
     }
 
-    /// Time of the next due line, ms.
-    pub fn next_ms(&self, facts: &Facts) -> u64 {
-        self.ticker_due(facts).min(self.devices_due(facts))
-    }
-
     fn ticker_due(&self, facts: &Facts) -> u64 {
         self.begin_ms + (self.ticks + 1) * ticker_ms(facts)
     }

@@ -11,6 +11,7 @@ use bench::{Bench, SIZE, Undo, exists, succeed, write_through};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use sys::salt::Salt;
 
 /// Asserts that the device is refused without consent and stays unchanged, and that its name gives consent.

@@ -5,6 +5,7 @@ use super::node_settings::{self, Folder, NodeChanges, NodeFile, SettingsToRestor
 use super::{access, build, retry, shell_quoted};
 use crate::args::CollectArgs;
 use crate::commands::done;
+use results::parallel::in_parallel;
 use results::units::{count, quoted, span};
 use session::console;
 use session::failure::Failure;
@@ -17,7 +18,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
-use store::nodes::{self, Access, DiscoveredNodes, Node, PeersQuery, in_parallel};
+use store::nodes::{self, Access, DiscoveredNodes, Node, PeersQuery};
 
 /// A node that is sampled.
 pub struct SampledNode {
@@ -232,7 +233,7 @@ impl Collection<'_> {
     /// Samples, then warns about settings that another user turned off meanwhile: the logs lack their data.
     fn sample_and_check(&mut self) -> Result<(), Failure> {
         let result = self.sample();
-        in_parallel(self.sampled_nodes.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
+        in_parallel(self.sampled_nodes.iter_mut().filter(|watched| !watched.is_away), |watched| {
             let was_on = watched.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
             for (setting, _, wanted) in was_on {
                 if let Ok(now) = node_settings::value(&mut watched.node, setting, &self.access)
@@ -263,7 +264,7 @@ impl Collection<'_> {
             if self.end_signals.received().is_some() {
                 break;
             }
-            let pairs: Vec<_> = self.sampled_nodes.iter_mut().zip(&mut self.files).collect();
+            let pairs = self.sampled_nodes.iter_mut().zip(&mut self.files);
             let sampled = in_parallel(pairs, |(watched, file)| watched.sample(file, &self.access));
             sampled.into_iter().collect::<Result<(), _>>()?;
             let next = every * index;

@@ -12,6 +12,7 @@
 
 use super::{build, shell_quoted};
 use results::files::{self, Links, ReplaceTarget};
+use results::parallel::in_parallel;
 use results::units::{quoted, span};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -27,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
-use store::nodes::{Access, DEFAULT_PORT, Host, Node, in_parallel};
+use store::nodes::{Access, DEFAULT_PORT, Host, Node};
 
 pub const RESTORE_FILE: &str = "put-back.json";
 

@@ -4,8 +4,7 @@
 //! ends the dialogue, and nothing is written. Questions go to standard error, so that the configuration can go to
 //! standard output.
 
-use super::{ConfigRequest, Rates};
-use crate::args::seconds;
+use crate::args::{ConfigArgs, seconds};
 use load::factor::Factor;
 use load::workload::act::dialect::DEVICES_MAX;
 use load::workload::act::options::Test;
@@ -21,37 +20,37 @@ const TRIES_MAX: u32 = 10;
 /// Maximum length of an answer, longer than any device name.
 const ANSWER_BYTES_MAX: u64 = 1 << 16;
 
-/// Asks for everything that `request` lacks; `input` has the answers.
-pub fn ask(request: &mut ConfigRequest, input: impl BufRead, output: impl Write) -> Result<(), Failure> {
+/// Asks for everything that `args` lack; `input` has the answers.
+pub fn ask(args: &mut ConfigArgs, input: impl BufRead, output: impl Write) -> Result<(), Failure> {
     let mut dialogue = Dialogue { input, output };
-    if request.test.is_none() {
+    if args.model.is_none() {
         let names = Test::ALL.map(Test::name).join(" or ");
         let question = format!("Test, {names} [{}]", Test::default().name());
         let test = |answer: &str| match answer {
             "" => Ok(Test::default()),
             name => Test::named(name).ok_or_else(|| format!("give {names}")),
         };
-        request.test = Some(dialogue.answer(&question, test)?);
+        args.model = Some(dialogue.answer(&question, test)?);
     }
-    if request.devices.is_empty() {
-        request.devices = devices(&mut dialogue)?;
+    if args.device.is_empty() {
+        args.device = devices(&mut dialogue)?;
     }
-    if request.duration_sec.is_none() && dialogue.yes("Another duration than 24 hours?")? {
-        request.duration_sec = Some(dialogue.answer("Duration in hours, or with a unit (90m)", hours)?);
+    if args.duration.is_none() && dialogue.yes("Another duration than 24 hours?")? {
+        args.duration = Some(dialogue.answer("Duration in hours, or with a unit (90m)", hours)?);
     }
     if dialogue.yes("Another load or other records than the standard ones?")? {
-        details(request, &mut dialogue)?;
+        details(args, &mut dialogue)?;
     }
-    if request.rates.is_none() {
+    if !args.has_load() {
         let question = format!(
             "Load factor (1 is {READS_PER_SEC_1X} reads and {WRITES_PER_SEC_1X} writes per second for each drive)"
         );
-        request.rates = Some(Rates::Load(dialogue.answer(&question, |answer| error_text(answer.parse::<Factor>()))?));
+        args.load = Some(dialogue.answer(&question, |answer| error_text(answer.parse::<Factor>()))?);
     }
-    if request.out.is_none() && dialogue.yes("Write the configuration to a file? (no: to standard output)")? {
-        let name = request.file_name();
+    if args.out.is_none() && dialogue.yes("Write the configuration to a file? (no: to standard output)")? {
+        let name = args.file_name();
         let path = |answer: &str| Ok(PathBuf::from(if answer.is_empty() { &name } else { answer }));
-        request.out = Some(dialogue.answer(&format!("File [{name}]"), path)?);
+        args.out = Some(dialogue.answer(&format!("File [{name}]"), path)?);
     }
     Ok(())
 }
@@ -76,25 +75,25 @@ fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<Stri
 }
 
 /// Asks for non-standard values.
-fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<(), Failure> {
-    let test = request.test.unwrap_or_default();
-    if request.rates.is_none() && dialogue.yes("Set reads and writes per second?")? {
+fn details(args: &mut ConfigArgs, dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<(), Failure> {
+    let test = args.model.unwrap_or_default();
+    if !args.has_load() && dialogue.yes("Set reads and writes per second?")? {
         let rate = |answer: &str| number(answer, 0, u32::MAX);
         let reads = dialogue.answer("Reads per second for each drive", rate)?;
         let writes = dialogue.answer("Writes per second for each drive", |answer| match rate(answer)? {
             0 if reads == 0 => Err("0 reads and 0 writes are no load - give at least 1 write".to_owned()),
             writes => Ok(writes),
         })?;
-        request.rates = Some(Rates::PerDrive { reads, writes });
+        args.per_drive = Some((reads, writes));
     }
     for (key, question) in [
         ("record-bytes", "Another record-bytes than 1536?"),
         ("service-threads", "Limit the operations in flight, as a database's threads do?"),
     ] {
-        let applies = load::workload::act::table::find(test, key).is_some() && !request.sets(key);
+        let applies = load::workload::act::table::find(test, key).is_some() && !args.sets(key);
         if applies && dialogue.yes(question)? {
             let value = dialogue.answer(key, |answer| runnable(test, key, answer).map(|()| answer.to_owned()))?;
-            request.set.push((key.to_owned(), value));
+            args.set.push((key.to_owned(), value));
         }
     }
     Ok(())
@@ -177,28 +176,31 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
 mod tests {
     use super::*;
 
-    fn told(answers: &str) -> (ConfigRequest, String) {
-        let mut request = ConfigRequest { test: Some(Test::Storage), ..ConfigRequest::default() };
+    fn storage() -> ConfigArgs {
+        ConfigArgs { model: Some(Test::Storage), ..ConfigArgs::default() }
+    }
+
+    fn told(answers: &str) -> (ConfigArgs, String) {
+        let mut request = storage();
         let mut asked = Vec::new();
         ask(&mut request, answers.as_bytes(), &mut asked).unwrap_or_else(|failure| panic!("{}", failure.message));
         (request, String::from_utf8(asked).unwrap())
     }
 
     fn failure(answers: &str) -> String {
-        let mut request = ConfigRequest { test: Some(Test::Storage), ..ConfigRequest::default() };
-        ask(&mut request, answers.as_bytes(), Vec::new()).unwrap_err().message
+        ask(&mut storage(), answers.as_bytes(), Vec::new()).unwrap_err().message
     }
 
-    fn factor(text: &str) -> Option<Rates> {
-        Some(Rates::Load(text.parse().unwrap()))
+    fn factor(text: &str) -> Option<Factor> {
+        Some(text.parse().unwrap())
     }
 
     #[test]
     fn the_answers_of_the_sizing_paper_give_its_configuration() {
         // The answers that the sizing paper prints, and an empty answer to "Load factor", which repeats this question.
         let (request, asked) = told("1\n/dev/nvme0n1\n\n\n\n3\ny\n\n");
-        assert_eq!((&request.devices[..], request.duration_sec), (&["/dev/nvme0n1".to_owned()][..], None));
-        assert_eq!(request.rates, factor("3"));
+        assert_eq!((&request.device[..], request.duration), (&["/dev/nvme0n1".to_owned()][..], None));
+        assert_eq!(request.load, factor("3"));
         assert_eq!(request.out, Some("act_storage_3x_1d.conf".into()));
         assert_eq!(asked.matches("Load factor").count(), 2);
     }
@@ -207,8 +209,8 @@ mod tests {
     fn nonsense_is_asked_again() {
         let (request, asked) =
             told("none\n0\n2\n/dev/a /dev/b\n\n/dev/a\n/dev/a\n/dev/b\ny\n1d2x\n0\n12\nmaybe\nn\n-3\nnan\n0\n1.5\nn\n");
-        assert_eq!(request.devices, ["/dev/a", "/dev/b"]);
-        assert_eq!((request.duration_sec, request.rates, request.out), (Some(43_200), factor("1.5"), None));
+        assert_eq!(request.device, ["/dev/a", "/dev/b"]);
+        assert_eq!((request.duration, request.load, request.out), (Some(43_200), factor("1.5"), None));
         for said in
             ["give a whole number from 1 to 128", "give one name", "is named twice", "at least 1 s", "give y or n"]
         {
@@ -219,7 +221,7 @@ mod tests {
     #[test]
     fn rates_and_records_of_ones_own_are_asked_for_each_drive() {
         let (request, asked) = told("1\nsim:\nn\ny\ny\n0\n0\n10\ny\n0\n4096\ny\n64\nn\n");
-        assert_eq!(request.rates, Some(Rates::PerDrive { reads: 0, writes: 10 }));
+        assert_eq!((request.load, request.per_drive), (None, Some((0, 10))));
         let set = [("record-bytes", "4096"), ("service-threads", "64")];
         assert_eq!(request.set, set.map(|(key, value)| (key.to_owned(), value.to_owned())));
         assert!(asked.contains("are no load") && asked.contains("record-bytes: 0 ") && !asked.contains("Load factor"));
@@ -227,13 +229,12 @@ mod tests {
 
     #[test]
     fn what_was_given_is_not_asked() {
-        let mut request = ConfigRequest {
-            test: Some(Test::Storage),
-            devices: vec!["/dev/a".into()],
-            duration_sec: Some(5),
-            rates: factor("3"),
+        let mut request = ConfigArgs {
+            device: vec!["/dev/a".into()],
+            duration: Some(5),
+            load: factor("3"),
             out: Some("x".into()),
-            ..ConfigRequest::default()
+            ..storage()
         };
         let mut asked = Vec::new();
         ask(&mut request, &b"n\n"[..], &mut asked).unwrap();

@@ -17,7 +17,6 @@ use engine::DeviceName;
 use load::factor::Factor;
 use load::workload::act::legacy::{self, ReadOptions, Translation};
 use load::workload::act::load_summary::LoadSummary;
-use load::workload::act::options::Test;
 use load::workload::act::reference::Document;
 use load::workload::act::scale::LOAD_1X;
 use load::workload::act::{ActConfig, check, scale};
@@ -25,21 +24,23 @@ use procedures::configuration::{bytes_of, translation_of};
 use results::units::{self, Grouped};
 use session::console;
 use session::failure::Failure;
-use session::user_file::Output;
+use session::user_file::OutputFile;
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Default length of a test, which is enough to certify, seconds.
 const DAY_SEC: u32 = 86_400;
 
-pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
+pub fn run(given: &ConfigArgs) -> Result<ExitCode, Failure> {
+    let mut args = given.clone();
     let config_path = args.config.as_deref().or(args.from.as_deref());
-    let mut request = ConfigRequest::of(args)?;
-    let base = config_path.map(|path| translated(path, args)).transpose()?;
-    output(&request, args).check()?;
-    let is_interactive = args.ask || base.is_none() && request.is_empty();
+    all(keys_set_twice(&args))?;
+    let base = config_path.map(|path| translated(path, &args)).transpose()?;
+    let output = |args: &ConfigArgs| args.out.clone().map(|path| OutputFile { path, force: args.force });
+    output(&args).iter().try_for_each(OutputFile::check)?;
+    let is_interactive = args.ask || base.is_none() && args.requests_nothing();
     if is_interactive {
         if !args.ask && !io::stdin().is_terminal() {
             return Err(Failure::usage(
@@ -47,19 +48,19 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
                  --load (see flashproof size config --help), or --ask to read the answers from standard input",
             ));
         }
-        ask::ask(&mut request, io::stdin().lock(), io::stderr())?;
+        ask::ask(&mut args, io::stdin().lock(), io::stderr())?;
     }
-    let output = output(&request, args);
-    let draft = Draft::new(base, &request, args)?;
-    let text = draft.document(args)?;
-    if let Err(failure) = output.write(&text) {
+    let output = output(&args);
+    let draft = Draft::new(base, &args)?;
+    let text = draft.document()?;
+    if let Err(failure) = output.as_ref().map_or_else(|| console::result(&text), |file| file.write(&text)) {
         // A configuration that cannot be saved is printed, so that the answers are not lost.
         if is_interactive {
             console::result(&text)?;
         }
         return Err(failure);
     }
-    if let Output::File { path, .. } = &output {
+    if let Some(OutputFile { path, .. }) = &output {
         console::note(&format!(
             "{} is written; run it with: flashproof {} {0}",
             path.display(),
@@ -69,13 +70,6 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn output(request: &ConfigRequest, args: &ConfigArgs) -> Output {
-    match &request.out {
-        Some(path) => Output::File { path: path.clone(), force: args.force },
-        None => Output::Stdout,
-    }
-}
-
 /// Reads a configuration of any ACT version.
 fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), Failure> {
     let reading = ReadOptions { test: args.model, act: args.act, cpus: args.cpus };
@@ -83,42 +77,40 @@ fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), F
 }
 
 /// A configuration that can be written, and its origin.
-struct Draft {
+struct Draft<'a> {
     config: ActConfig,
     drives: Vec<Drive>,
     source: Option<(String, Translation)>,
-    /// Form in which the load was given.
-    rates: Option<Rates>,
-    /// True if --scale was applied to these rates.
-    is_scaled: bool,
+    args: &'a ConfigArgs,
     notes: Notes,
 }
 
 /// Notes for the user, by key; without a key: about the whole file.
 type Notes = Vec<(&'static str, String)>;
 
-impl Draft {
-    /// Combines base, request and options. Errors: a line for each invalid value.
-    fn new(base: Option<(String, Translation)>, request: &ConfigRequest, args: &ConfigArgs) -> Result<Self, Failure> {
+impl<'a> Draft<'a> {
+    /// Combines base and options. Errors: a line for each invalid value.
+    fn new(base: Option<(String, Translation)>, args: &'a ConfigArgs) -> Result<Self, Failure> {
         let mut config = match &base {
             Some((_, translation)) => translation.config.clone(),
-            None => ActConfig::new(request.test.unwrap_or_default()),
+            None => ActConfig::new(args.model.unwrap_or_default()),
         };
-        let devices = match &request.devices[..] {
+        let devices = match &args.device[..] {
             [] => None,
-            devices => Some(("device-names".to_owned(), device_list(devices)?)),
+            devices => Some(("device-names", device_list(devices)?)),
         };
-        let duration_sec = request.duration_sec.or(base.is_none().then_some(DAY_SEC));
-        let duration = duration_sec.map(|seconds| ("test-duration-sec".to_owned(), seconds.to_string()));
-        let keys = devices.into_iter().chain(duration).chain(request.set.iter().cloned());
-        all(keys.filter_map(|(key, value)| config.set(&key, &value).err()).collect())?;
+        let duration_sec = args.duration.or(base.is_none().then_some(DAY_SEC));
+        let duration = duration_sec.map(|seconds| ("test-duration-sec", seconds.to_string()));
+        let keys = args.keys().map(|(key, _, value)| (key, value.to_owned()));
+        let keys = devices.into_iter().chain(duration).chain(keys);
+        all(keys.filter_map(|(key, value)| config.set(key, &value).err()).collect())?;
         let is_in_file =
             |key: &str| base.as_ref().is_some_and(|(_, translation)| translation.given_keys.contains(&key));
-        config.apply_dependent_defaults(&|key| is_in_file(key) || request.sets(key));
+        config.apply_dependent_defaults(&|key| is_in_file(key) || args.sets(key));
         if base.is_none() && config.device_names.is_empty() {
             return Err(Failure::usage("no device is named - give --device, or CONFIG with a configuration"));
         }
-        if base.is_none() && request.rates.is_none() {
+        if base.is_none() && !args.has_load() {
             return Err(Failure::usage(format!(
                 "no load is given - give --load N (1 is {} reads and {} writes per second for each drive), or --reads \
                  and --writes",
@@ -127,19 +119,19 @@ impl Draft {
             )));
         }
         let drives = drives(&config.device_names, args.capacity);
-        let mut notes = set_rates(&mut config, request.rates, drives.len())?;
+        let mut notes = set_rates(&mut config, args, drives.len() as u64)?;
         if let Some(factor) = args.scale {
             let scaled = scale::scale(&mut config, factor).map_err(Failure::usages)?;
             notes.extend(scaled.iter().map(|rate| (rate.key, rate.to_string())));
         }
         all(check(&config))?;
-        Ok(Self { config, drives, source: base, rates: request.rates, is_scaled: args.scale.is_some(), notes })
+        Ok(Self { config, drives, source: base, args, notes })
     }
 
     /// Text of the file. Also prints the explanation of the load, and the changes.
-    fn document(&self, args: &ConfigArgs) -> Result<String, Failure> {
+    fn document(&self) -> Result<String, Failure> {
         let summary = LoadSummary::of(&self.config, &self.drives).map_err(Failure::usages)?;
-        let summary = summary.lines(args.dwpd);
+        let summary = summary.lines(self.args.dwpd);
         let mut document = Document::new(self.config.clone());
         document.lines([self.title()]);
         document.paragraph(&format!(
@@ -182,10 +174,7 @@ impl Draft {
 
     /// The requested multiple of 1x, unless the load was scaled afterwards.
     fn load(&self) -> Option<Factor> {
-        match self.rates {
-            Some(Rates::Load(factor)) if !self.is_scaled => Some(factor),
-            _ => None,
-        }
+        self.args.load.filter(|_| self.args.scale.is_none())
     }
 
     /// True if every drive has the same number of devices.
@@ -195,7 +184,7 @@ impl Draft {
 
     /// Share of each drive, if the load was given per drive and the shares differ.
     fn uneven(&self) -> Option<String> {
-        if self.is_even() || !matches!(self.rates, Some(Rates::Load(_) | Rates::PerDrive { .. })) {
+        if self.is_even() || self.args.load.is_none() && self.args.per_drive.is_none() {
             return None;
         }
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
@@ -289,107 +278,68 @@ fn device_list(devices: &[String]) -> Result<String, Failure> {
     }
 }
 
-/// Sets the rates, and returns notes on rounded values.
-fn set_rates(config: &mut ActConfig, rates: Option<Rates>, drives: usize) -> Result<Notes, Failure> {
-    let drives = drives as u64;
-    match rates {
-        Some(Rates::Load(factor)) => {
-            let rates = scale::set_load(config, factor, drives).map_err(Failure::usages)?;
-            let rounded = rates.into_iter().filter_map(|rate| {
-                let (exact, whole) = (rate.rounded?, rate.after_per_sec);
-                Some((rate.key, format!("{factor}x is {exact} per second, rounded to the whole number {whole}")))
-            });
-            Ok(rounded.collect())
-        }
-        Some(Rates::PerDrive { reads, writes }) => {
-            let rates = [("read-reqs-per-sec", reads), ("write-reqs-per-sec", writes)];
-            let set = |(key, rate)| config.set(key, &(u64::from(rate) * drives).to_string()).err();
-            all(rates.into_iter().filter_map(set).collect())?;
-            Ok(Notes::new())
-        }
-        Some(Rates::Set) | None => Ok(Notes::new()),
+/// Sets the rates for `drives` drives, and returns notes on rounded values.
+fn set_rates(config: &mut ActConfig, args: &ConfigArgs, drives: u64) -> Result<Notes, Failure> {
+    if let Some((reads, writes)) = args.per_drive {
+        let rates = [("read-reqs-per-sec", reads), ("write-reqs-per-sec", writes)];
+        let set = |(key, rate)| config.set(key, &(u64::from(rate) * drives).to_string()).err();
+        all(rates.into_iter().filter_map(set).collect())?;
     }
+    let Some(factor) = args.load else { return Ok(Notes::new()) };
+    let rates = scale::set_load(config, factor, drives).map_err(Failure::usages)?;
+    let rounded = rates.into_iter().filter_map(|rate| {
+        let (exact, whole) = (rate.rounded?, rate.after_per_sec);
+        Some((rate.key, format!("{factor}x is {exact} per second, rounded to the whole number {whole}")))
+    });
+    Ok(rounded.collect())
 }
 
-/// The requested configuration. Unset fields stay as they are.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct ConfigRequest {
-    pub test: Option<Test>,
-    /// Devices; empty: keep the devices of CONFIG.
-    pub devices: Vec<String>,
-    pub duration_sec: Option<u32>,
-    pub rates: Option<Rates>,
-    /// Other keys and their values, in the order in which they are set.
-    pub set: Vec<(String, String)>,
-    pub out: Option<PathBuf>,
-}
-
-/// Form in which a load is given.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rates {
-    /// A multiple of 1x on each drive.
-    Load(Factor),
-    /// Reads and writes per second for each drive.
-    PerDrive { reads: u32, writes: u32 },
-    /// The rates are among the keys in `set`.
-    Set,
-}
-
-impl ConfigRequest {
-    /// Builds the request from the options. Errors: a key is set by two options.
-    pub fn of(args: &ConfigArgs) -> Result<Self, Failure> {
-        all(keys_set_twice(args))?;
-        let keys = [
-            ("read-reqs-per-sec", &args.reads),
-            ("write-reqs-per-sec", &args.writes),
-            ("record-bytes", &args.record_bytes),
+impl ConfigArgs {
+    /// Keys of the configuration that are given by other options than `--load`, `--duration` and `--device`, in the order
+    /// in which they are set: key, option, value.
+    fn keys(&self) -> impl Iterator<Item = (&str, &'static str, &str)> {
+        let options = [
+            ("read-reqs-per-sec", "--reads", &self.reads),
+            ("write-reqs-per-sec", "--writes", &self.writes),
+            ("record-bytes", "--record-bytes", &self.record_bytes),
         ];
-        let options = keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value.clone()?)));
-        let set: Vec<_> = options.chain(args.set.iter().cloned()).collect();
-        let has_rates = set.iter().any(|(key, _)| LOAD_1X.iter().any(|(rate, _)| key == rate));
-        Ok(Self {
-            test: args.model,
-            devices: args.device.clone(),
-            duration_sec: args.duration,
-            rates: args.load.map(Rates::Load).or(has_rates.then_some(Rates::Set)),
-            set,
-            out: args.out.clone(),
-        })
+        let options = options.into_iter().filter_map(|(key, option, value)| Some((key, option, value.as_deref()?)));
+        options.chain(self.set.iter().map(|(key, value)| (key.as_str(), "--set", value.as_str())))
     }
 
-    pub fn is_empty(&self) -> bool {
-        *self == Self { test: self.test, out: self.out.clone(), ..Self::default() }
+    fn sets(&self, key: &str) -> bool {
+        self.keys().any(|(set, ..)| set == key)
     }
 
-    pub fn sets(&self, key: &str) -> bool {
-        self.set.iter().any(|(set, _)| set == key)
+    /// True if a load is given, in any form.
+    fn has_load(&self) -> bool {
+        self.load.is_some() || self.per_drive.is_some() || LOAD_1X.iter().any(|(rate, _)| self.sets(rate))
+    }
+
+    /// True if no option sets a device, the duration, the load or a key.
+    fn requests_nothing(&self) -> bool {
+        self.device.is_empty() && self.duration.is_none() && self.load.is_none() && self.keys().next().is_none()
     }
 
     /// File name that describes the contents.
-    pub fn file_name(&self) -> String {
-        let test = self.test.unwrap_or_default().name();
-        let load = match self.rates {
-            Some(Rates::Load(factor)) => format!("{factor}x"),
-            Some(Rates::PerDrive { reads, writes }) => format!("{reads}r{writes}w"),
-            Some(Rates::Set) | None => "own".to_owned(),
+    fn file_name(&self) -> String {
+        let test = self.model.unwrap_or_default().name();
+        let load = match (self.load, self.per_drive) {
+            (Some(factor), _) => format!("{factor}x"),
+            (None, Some((reads, writes))) => format!("{reads}r{writes}w"),
+            (None, None) => "own".to_owned(),
         };
-        format!("act_{test}_{load}_{}d.conf", self.devices.len())
+        format!("act_{test}_{load}_{}d.conf", self.device.len())
     }
 }
 
 /// A message for each key that is set twice.
 fn keys_set_twice(args: &ConfigArgs) -> Vec<String> {
     let load = args.load.iter().flat_map(|_| LOAD_1X.map(|(key, _)| (key, "--load")));
-    let options = [
-        ("read-reqs-per-sec", "--reads", args.reads.is_some()),
-        ("write-reqs-per-sec", "--writes", args.writes.is_some()),
-        ("record-bytes", "--record-bytes", args.record_bytes.is_some()),
-        ("test-duration-sec", "--duration", args.duration.is_some()),
-        ("device-names", "--device", !args.device.is_empty()),
-    ];
-    let options = options.into_iter().filter(|(.., given)| *given).map(|(key, option, _)| (key, option));
-    let set = args.set.iter().map(|(key, _)| (key.as_str(), "--set"));
-    let set_keys: Vec<_> = load.chain(options).chain(set).collect();
+    let duration = args.duration.map(|_| ("test-duration-sec", "--duration"));
+    let devices = args.device.first().map(|_| ("device-names", "--device"));
+    let others = args.keys().map(|(key, option, _)| (key, option));
+    let set_keys: Vec<_> = load.chain(duration).chain(devices).chain(others).collect();
     let problems = set_keys.iter().enumerate().filter_map(|(index, (key, option))| {
         let (_, first) = set_keys[..index].iter().find(|(earlier, _)| earlier == key)?;
         Some(format!("{key:?} is set twice, by {first} and by {option} - give only one of them"))
