@@ -5,9 +5,7 @@ use crate::support;
 
 use results::judge::{End, Outcome};
 use std::fs::OpenOptions;
-use support::{Bench, LoopDevice, OUT, totals};
-
-const MIB: u64 = 1 << 20;
+use support::{Bench, LoopDevice, MIB, OUT, totals};
 
 fn reads(device: &str, seconds: u32, rate: u32) -> String {
     format!("device-names: {device}\ntest-duration-sec: {seconds}\nread-reqs-per-sec: {rate}\nseed: 1\n")
@@ -30,8 +28,7 @@ fn errors_fail_a_run_that_goes_on_to_its_end() {
     // The verdict also has these messages, so that they are not lost with the terminal.
     assert_eq!(run.verdict.failures.len(), 5);
     assert!(run.verdict.failures.iter().all(|line| ended.stderr.contains(line) && ended.stdout.contains(line)));
-    let again = bench.flashproof(&["report", OUT, "--json"]).expect(1).stdout;
-    assert!(again.contains(&run.verdict.failures[4]), "{again}");
+    bench.flashproof(&["report", OUT, "--json"]).expect_stdout(1, &[&run.verdict.failures[4]]);
     assert!(bench.text("run/act.log").matches("read of 1536 bytes at byte ").count() > 5);
 }
 
@@ -73,8 +70,7 @@ fn a_device_that_is_gone_stops_the_run_and_fails_it() {
     let bench = Bench::new();
     let device = "sim:gone-at-s=3";
     let config = reads(&format!("{device} sim:name=other"), 3600, 100);
-    let ended = bench.storage(&config, &[]).expect(1);
-    assert!(ended.stdout.contains("sim:gone-at-s=3 is gone"), "{}", ended.stdout);
+    bench.storage(&config, &[]).expect_stdout(1, &["sim:gone-at-s=3 is gone"]);
     let run = bench.run();
     assert_eq!(run.verdict.end, End::DeviceGone { device: device.to_owned() });
     assert!(run.verdict.partial && (3.0..4.0).contains(&run.verdict.ran_sec), "{}", run.verdict.ran_sec);

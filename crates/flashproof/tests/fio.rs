@@ -6,13 +6,7 @@ use crate::support;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
-use support::{Bench, Ended, FLASHPROOF, LoopDevice, OUT, Running, Throttled, tool};
-
-const MIB: u64 = 1 << 20;
-
-fn words(line: &str) -> Vec<&str> {
-    line.split_whitespace().collect()
-}
+use support::{Bench, Ended, FLASHPROOF, LoopDevice, MIB, OUT, Running, Throttled, tool, words};
 
 /// Runs `flashproof fio` with the options of `line`, which request JSON. Returns the first job.
 fn job(bench: &Bench, line: &str, code: i32) -> (Value, Ended) {
@@ -26,12 +20,8 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
     let line = "--out=run --name=mix --filename=sim: --direct=1 --rw=randrw --rate_iops=2000,500 --iodepth=32 --runtime=4 \
                 --time_based --ramp_time=2 --write_iops_log=mix --log_avg_msec=2000 --percentile_list=50:99.9";
     let (job, ended) = job(&bench, line, 0);
-    assert!(
-        ended.stderr.contains("MEASURED (screening, no SLA)") && ended.stderr.contains("open loop"),
-        "{}",
-        ended.stderr
-    );
-    assert!(ended.stderr.contains("no latency limits were given, so latencies were not judged"), "{}", ended.stderr);
+    ended.says(&["MEASURED (screening, no SLA)", "open loop"]);
+    ended.says(&["no latency limits were given, so latencies were not judged"]);
     assert_eq!((&job["read"]["total_ios"], &job["write"]["total_ios"]), (&8_000.into(), &2_000.into()));
     assert_eq!((&job["read"]["iops"], &job["read"]["runtime"]), (&2_000.0.into(), &4_000.into()));
     assert_eq!(job["read"]["clat_ns"]["percentile"].as_object().unwrap().len(), 2);
@@ -43,14 +33,11 @@ fn jobs_on_a_simulated_drive_are_a_run_like_any_and_reported_as_fio_does() {
     let run = bench.run();
     assert_eq!((run.manifest.kind().as_str(), run.manifest.duration_sec), ("fio", 4));
     assert_eq!(support::totals(&run, "mix-reads"), (8_000, 0, 0));
-    let tables = bench.flashproof(&["latency", "-l", OUT]).expect(2);
-    assert!(tables.stderr.contains("\"flashproof report run\" shows its percentiles"), "{}", tables.stderr);
-    let report = bench.flashproof(&["report", OUT]).expect(0);
-    assert!(report.stdout.contains("mix-writes"), "{}", report.stdout);
+    bench.flashproof(&["latency", "-l", OUT]).expect_stderr(2, &["\"flashproof report run\" shows its percentiles"]);
+    bench.flashproof(&["report", OUT]).expect_stdout(0, &["mix-writes"]);
     // The output has a state in the middle of the run, then the final state.
-    let (line, more) =
-        ("fio --name=x --filename=sim: --direct=1 --rate_iops=100 --runtime=4 --time_based", "--status-interval=3");
-    let ended = bench.flashproof(&[&words(line)[..], &[more]].concat()).expect(0);
+    let line = "fio --name=x --filename=sim: --direct=1 --rate_iops=100 --runtime=4 --time_based --status-interval=3";
+    let ended = bench.line(line).expect(0);
     let ran: Vec<_> = ended.stdout.lines().filter(|line| line.contains("  read: IOPS=100, ")).collect();
     assert!(ran.len() == 2 && ran[0].contains("/3000msec)") && ran[1].contains("/4000msec)"), "{}", ended.stdout);
 }
@@ -110,8 +97,7 @@ fn flushes_and_writes_after_trims_are_beside_what_is_wanted_and_not_in_its_place
         device.content().chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)),
         "written after it was trimmed"
     );
-    let disk = |line: &str| job(&bench, line, 0).1;
-    let json: Value = serde_json::from_str(&disk(&line.replace("out=real", "out=disk")).stdout).unwrap();
+    let json = job(&bench, &line.replace("out=real", "out=disk"), 0).1.json();
     // Programs that watch for devices may read a few sectors meanwhile.
     assert!(json["disk_util"][0]["read_ios"].as_u64().unwrap() < 500, "reads of the guard do not count for the job");
 }
@@ -143,9 +129,11 @@ const EIGHT: &str = "--filename=sim:channels=8+read-us=100+jitter-pct=0+read-mbp
 #[test]
 fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_it() {
     let bench = Bench::new();
-    let target = "--latency_target=150 --latency_window=200ms --latency_percentile=99";
-    let (found, _) =
-        job(&bench, &format!("--out=run --name=a --iodepth=64 {EIGHT} {target} --time_based --runtime=60"), 0);
+    let run = |out: &str, more: &str, code| {
+        job(&bench, &format!("--out={out} --name=a {EIGHT} --time_based --runtime=60 {more}"), code)
+    };
+    let target = "--iodepth=64 --latency_target=150 --latency_window=200ms --latency_percentile=99";
+    let (found, _) = run("run", target, 0);
     assert_eq!((&found["latency_depth"], &found["latency_target"]), (&8.into(), &150_000.into()));
     assert_eq!((&found["latency_window"], &found["latency_percentile"]), (&200_000.into(), &99.0.into()));
     // The report covers a second at the depth that was found, without the search.
@@ -153,24 +141,16 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
     let [ops, slowest] =
         [&found["read"]["total_ios"], &found["read"]["clat_ns"]["max"]].map(|value| value.as_u64().unwrap());
     assert!((79_900..80_100).contains(&ops) && slowest < 102_000, "{ops} {slowest}");
-    let line = format!(
-        "--out=never --name=a --iodepth=64 {EIGHT} --latency_target=50 --latency_window=1s --time_based --runtime=60"
-    );
-    let (never, ended) = job(&bench, &line, 1);
-    assert!(
-        never["latency_depth"] == 1
-            && ended.stderr.contains("job \"a\" ended: at queue depth 1 an operation took longer"),
-        "{}",
-        ended.stderr
-    );
+    let (never, ended) = run("never", "--iodepth=64 --latency_target=50 --latency_window=1s", 1);
+    assert_eq!(never["latency_depth"], 1, "{}", ended.stderr);
+    ended.says(&["job \"a\" ended: at queue depth 1 an operation took longer"]);
     // The search alone takes longer than this runtime.
-    let short = format!("--out=short --name=a --iodepth=64 {EIGHT} {target} --time_based --runtime=1");
-    let (_, ended) = job(&bench, &short, 1);
-    assert!(ended.stderr.contains("job \"a\" did not measure at the depth"), "{}", ended.stderr);
-    let (_, slow) = job(&bench, &format!("--out=max --name=a {EIGHT} --max_latency=99 --time_based --runtime=60"), 1);
-    assert!(slow.stderr.contains("longer than max_latency (99 us)"), "{}", slow.stderr);
+    let (_, short) = run("short", &format!("{target} --runtime=1"), 1);
+    short.says(&["job \"a\" did not measure at the depth"]);
+    let (_, slow) = run("max", "--max_latency=99", 1);
+    slow.says(&["longer than max_latency (99 us)"]);
     for (dir, outcome) in [("run", "measured"), ("never", "fail"), ("short", "fail"), ("max", "fail")] {
-        let verdict: Value = serde_json::from_str(&bench.text(&format!("{dir}/verdict.json"))).unwrap();
+        let verdict = bench.json_file(&format!("{dir}/verdict.json"));
         assert_eq!(verdict["outcome"], outcome, "{dir}: {verdict}");
     }
 }
@@ -180,7 +160,7 @@ fn a_file_that_is_read_and_written_is_laid_out_first_and_one_that_is_only_writte
     let bench = Bench::new();
     let made = |rw: &str| {
         let line = format!("fio --out=run-{rw} --name=a --filename={rw} --rw={rw} --size=1m --bs=4k");
-        bench.flashproof(&words(&line)).expect(0).stderr
+        bench.line(&line).expect(0).stderr
     };
     let (mixed, written) = (made("randrw"), made("randwrite"));
     assert!(mixed.contains("laying out the file randrw: 1048576 bytes"), "{mixed}");
@@ -239,8 +219,7 @@ fn jobs_end_with_the_first_and_those_that_begin_later_are_reported_for_their_own
     let line = format!(
         "fio --out=run {EIGHT} {rated} --name=a --runtime=1 --name=b --startdelay=2 --runtime=3 --output-format=json"
     );
-    let ended = bench.flashproof(&words(&line)).expect(0);
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let json = bench.line(&line).expect(0).json();
     let job = |number: usize| {
         [&json["jobs"][number]["read"]["total_ios"], &json["jobs"][number]["read"]["runtime"]].map(Value::as_u64)
     };
@@ -248,8 +227,7 @@ fn jobs_end_with_the_first_and_those_that_begin_later_are_reported_for_their_own
     let line = format!(
         "fio --out=exit {EIGHT} --exitall --exit_what=all --name=a --rate_iops=100 --number_ios=200 --name=b --time_based --runtime=60 --name=c --stonewall --output-format=json"
     );
-    let ended = bench.flashproof(&words(&line)).expect(0);
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let json = bench.line(&line).expect(0).json();
     assert_eq!(json["jobs"].as_array().unwrap().len(), 2, "the third never runs");
     assert_eq!(json["jobs"][0]["read"]["total_ios"], 200);
     let ops = json["jobs"][1]["read"]["total_ios"].as_u64().unwrap();
@@ -293,13 +271,13 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
         ("fio --output-format=xml --name=a", 2, "give normal, json, json+ or terse"),
         ("fio", 2, "there is no job"),
     ] {
-        let ended = bench.flashproof(&words(line)).expect(code);
+        let ended = bench.line(line).expect(code);
         assert!(ended.stderr.contains(says), "{line}: {}", ended.stderr);
     }
     assert_eq!(bench.read("victim"), before);
     let help = bench.flashproof(&["fio", "--help"]).expect(0);
     assert!(help.stdout.contains("--cmdhelp"));
-    let dry = bench.flashproof(&words("fio --name=a --filename=victim --rw=write --dry-run")).expect(0);
+    let dry = bench.line("fio --name=a --filename=victim --rw=write --dry-run").expect(0);
     assert!(dry.stdout.starts_with("a: (g=0): rw=write, bs=(R) 4096B-4096B"), "{}", dry.stdout);
 }
 
@@ -315,19 +293,19 @@ fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
         ("log-flushes:50%>10s --sla=50%>1ns", 1, "log-writes"),
         ("50%>10s --sla=log-flushes:50%>1ns", 1, "log-flushes"),
     ] {
-        let ended = bench.flashproof(&words(&format!("fio {line}{limits} --out={OUT} --quiet"))).expect(code);
+        let ended = bench.line(&format!("fio {line}{limits} --out={OUT} --quiet")).expect(code);
         assert!(ended.stderr.contains(says), "{limits}: {}", ended.stderr);
         let again = bench.flashproof(&["report", OUT]).expect(code);
         assert!(again.stdout.contains(says), "{limits}: {}", again.stdout);
         fs::remove_dir_all(bench.path(OUT)).unwrap();
     }
-    let unknown = bench.flashproof(&words(&format!("fio {line}wal-flushes:1%>1ms"))).expect(2);
+    let unknown = bench.line(&format!("fio {line}wal-flushes:1%>1ms")).expect(2);
     let says =
         "cannot judge the stream \"wal-flushes\" - no job has this stream - the streams are log-writes, log-flushes";
     assert!(unknown.stderr.contains(says), "{}", unknown.stderr);
-    bench.flashproof(&words(&format!("fio {line}log-flushes:1ms"))).expect(2);
+    bench.line(&format!("fio {line}log-flushes:1ms")).expect(2);
 
-    bench.flashproof(&words("fio --name=a --filename=new --size=1m --rw=read --sla=50%>100s --quiet")).expect(0);
+    bench.line("fio --name=a --filename=new --size=1m --rw=read --sla=50%>100s --quiet").expect(0);
     assert_eq!(bench.read("new").len() as u64, MIB);
 }
 
@@ -337,8 +315,7 @@ fn a_loop_device_is_guarded_and_gets_what_the_job_says() {
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
     device.put(8 * MIB, &[7; 1 << 20]);
     let line = |more: &str| format!("--name=a --filename={} --direct=1 {more}", device.name);
-    let refused = bench.flashproof(&words(&format!("fio {}", line("--rw=write --size=4m")))).expect(3);
-    assert!(refused.stderr.contains("--erase"), "{}", refused.stderr);
+    bench.line(&format!("fio {}", line("--rw=write --size=4m"))).expect_stderr(3, &["--erase"]);
     let before = device.counters();
     let write = line(&format!("--rw=randwrite --bs=16k --size=4m --iodepth=8 --erase={}", device.name));
     let (job, ended) = job(&bench, &write, 0);
@@ -359,39 +336,33 @@ fn a_job_issues_from_the_cpus_it_names() {
     let all = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).unwrap();
     let last = all.trim().rsplit(['-', ',']).next().unwrap();
     let line = format!("fio --name=a --filename=f --size=1m --rw=write --cpus_allowed={last} --out=run");
-    bench.flashproof(&words(&line)).expect(0);
+    bench.line(&line).expect(0);
     let line = format!("fio --name=a --filename=g --size=1m --rw=write --cpus_allowed={last},1023 --out=more");
-    let refused = bench.flashproof(&words(&line)).expect(3);
-    assert!(refused.stderr.contains("there is no CPU 1023 to run on - give other CPUs"), "{}", refused.stderr);
+    bench.line(&line).expect_stderr(3, &["there is no CPU 1023 to run on - give other CPUs"]);
     assert!(!bench.path("g").exists(), "no file is created before");
 }
 
 #[test]
 fn files_that_are_no_earlier_output_are_kept_unless_forced() {
     let bench = Bench::new();
-    let words = |more: &[&str]| {
-        let line =
-            "fio --name=a --filename=sim: --direct=1 --rw=randread --rate_iops=100 --runtime=2 --time_based --quiet";
-        let files = ["--output=out.txt", "--write_iops_log=a"];
-        let words = words(line).into_iter().chain(files).chain(more.iter().copied());
-        words.map(str::to_owned).collect::<Vec<_>>()
-    };
+    let line = "fio --name=a --filename=sim: --direct=1 --rw=randread --rate_iops=100 --runtime=2 --time_based --quiet \
+                --output=out.txt --write_iops_log=a";
+    let fio = |more: &str| bench.line(&format!("{line} {more}"));
     for (number, format) in ["normal", "json", "terse", "normal"].into_iter().enumerate() {
-        let (out, format) = (format!("--out=run{number}"), format!("--output-format={format}"));
-        bench.flashproof(&words(&[&out, &format])).expect(0);
+        fio(&format!("--out=run{number} --output-format={format}")).expect(0);
     }
     for foreign in ["out.txt", "a_iops.1.log"] {
         let before = bench.read(foreign);
         bench.write(foreign, "my thesis");
-        bench.flashproof(&words(&["--out=x"])).expect_error(2, &[foreign, "it is there already", "--force"]);
+        fio("--out=x").expect_error(2, &[foreign, "it is there already", "--force"]);
         assert_eq!(bench.text(foreign), "my thesis");
         bench.write(foreign, before);
     }
     bench.write("out.txt", "my thesis");
-    bench.flashproof(&words(&["--out=forced", "--force"])).expect(0);
+    fio("--out=forced --force").expect(0);
     std::fs::rename(bench.path("out.txt"), bench.path("elsewhere")).unwrap();
     symlink(bench.path("elsewhere"), bench.path("out.txt")).unwrap();
-    bench.flashproof(&words(&["--out=y", "--force"])).expect_error(2, &["it is a symbolic link"]);
+    fio("--out=y --force").expect_error(2, &["it is a symbolic link"]);
 }
 
 /// Runs `jobs` by the real fio and by flashproof, each on separate files. Returns the JSON of both.
@@ -409,7 +380,7 @@ fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
             .env("FLASHPROOF_ERASE", bench.path(file));
         let ended = Running::start(command).end().expect(0);
         assert_eq!(ended.stdout, "", "{}", ended.stderr);
-        serde_json::from_slice(&bench.read("out.json")).unwrap()
+        bench.json_file("out.json")
     };
     Some([read("theirs", std::path::Path::new("fio")), read("ours", &link)])
 }
@@ -471,15 +442,13 @@ fn the_terse_line_has_the_fields_of_the_real_fio() {
     let Some(_) = tool("fio", &["--version"]) else { return };
     let line =
         "--name=a --filename=data --size=1m --rw=randread --bs=4k --ioengine=psync --minimal --percentile_list=50:99";
-    let fields = |command: std::process::Command| -> Vec<String> {
-        let mut command = command;
-        command.args(words(line));
-        let ended = Running::start(command).end().expect(0);
+    let fields = |program: std::path::PathBuf| -> Vec<String> {
+        let ended = bench.program(program, &words(line)).expect(0);
         ended.stdout.trim_end().split(';').map(str::to_owned).collect()
     };
-    let theirs = fields(bench.command("fio"));
+    let theirs = fields("fio".into());
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
-    let ours = fields(bench.command(bench.path("fio")));
+    let ours = fields(bench.path("fio"));
     // The fields after these describe disks, and a container may see no disk.
     assert!(theirs.len() >= 121 && ours.len() >= 121, "{ours:?}");
     for place in [0, 1, 2, 3, 4, 5, 46, 49, 92] {
@@ -495,39 +464,27 @@ fn the_terse_line_has_the_fields_of_the_real_fio() {
 fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
     let bench = Bench::new();
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
-    let mut command = bench.command(bench.path("fio"));
-    command.args(words("--name=a --ioengine=libaio --filename=data --rw=randread --size=1m --bs=4k"));
-    let ended = Running::start(command).end().expect(0);
+    let fio = |line: &str| bench.program(bench.path("fio"), &words(line));
+    let ended = fio("--name=a --ioengine=libaio --filename=data --rw=randread --size=1m --bs=4k")
+        .expect_stderr(0, &["laying out the file data: 1048576 bytes"])
+        .expect_stdout(0, &["     issued rwts: total=256,0,0,0 short=0,0,0,0 dropped=0,0,0,0"])
+        .expect_stdout(0, &["Run status group 0 (all jobs):\n   READ: bw="]);
     assert_eq!(ended.stderr.matches("ioengine=libaio is replaced by io_uring\n").count(), 1, "{}", ended.stderr);
-    assert!(ended.stderr.contains("laying out the file data: 1048576 bytes"), "{}", ended.stderr);
     for line in [
         "a: (g=0): rw=randread, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=io_uring, iodepth=1",
         concat!("flashproof ", env!("CARGO_PKG_VERSION"), ", in the format of fio-3.33"),
     ] {
         assert!(ended.stdout.lines().any(|found| found == line), "{}", ended.stdout);
     }
-    assert!(
-        ended.stdout.contains("     issued rwts: total=256,0,0,0 short=0,0,0,0 dropped=0,0,0,0"),
-        "{}",
-        ended.stdout
-    );
-    assert!(ended.stdout.contains("Run status group 0 (all jobs):\n   READ: bw="), "{}", ended.stdout);
     assert!(bench.read("data").chunks(4096).all(|block| block.iter().any(|byte| *byte != 0)), "data is written");
     let mut left: Vec<_> = fs::read_dir(bench.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     left.retain(|name| name != "state");
     left.sort();
     assert_eq!(left, ["data", "fio"]);
-    let version = Running::start({
-        let mut command = bench.command(bench.path("fio"));
-        command.arg("--version");
-        command
-    });
-    assert_eq!(version.end().expect(0).stdout, "fio-3.33\n", "scripts read this line");
+    assert_eq!(fio("--version").expect(0).stdout, "fio-3.33\n", "scripts read this line");
     // For an error, flashproof also has the exit code of fio.
     for line in ["--name=a --bogus=1", "no-such.fio", "--name=a --filename=/dev/null --rw=read"] {
-        let mut command = bench.command(bench.path("fio"));
-        command.args(words(line));
-        Running::start(command).end().expect(1);
+        fio(line).expect(1);
     }
 }
 
@@ -539,8 +496,7 @@ fn a_synchronous_engine_is_a_thread_of_each_clone_that_makes_system_calls() {
         let each = format!("--name=a --rw=write --bs=64k --size=1m --fsync=8 --fdatasync=4 --ioengine={engine}");
         let on_files = format!("--out=files-{engine} --directory={} --numjobs=3 {each}", bench.path("").display());
         let (_, ended) = job(&bench, &on_files, 0);
-        let json: Value = serde_json::from_str(&ended.stdout).unwrap();
-        for job in json["jobs"].as_array().unwrap() {
+        for job in ended.json()["jobs"].as_array().unwrap() {
             // No sync follows the last of the 16 writes.
             assert_eq!((&job["write"]["total_ios"], &job["sync"]["total_ios"]), (&16.into(), &3.into()));
         }
@@ -562,14 +518,14 @@ fn synchronous_jobs_run_beside_others() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 4 * MIB, &[]) else { return };
     let line = format!(
-        "--out=run --filename={} --direct=1 --rw=randread --bs=4k --name=calls --ioengine=psync --numjobs=2 --name=queue --ioengine=libaio --iodepth=4",
+        "fio --out=run --filename={} --direct=1 --rw=randread --bs=4k --name=calls --ioengine=psync --numjobs=2 --name=queue --ioengine=libaio --iodepth=4",
         device.name
     );
-    let ended = bench.flashproof(&[&["fio"][..], &words(&line)].concat()).expect(0);
-    assert!(ended.stderr.contains("ioengine=libaio is replaced by io_uring\n"), "{}", ended.stderr);
-    for line in ["calls: (g=0): rw=randread", "ioengine=psync, iodepth=1", "ioengine=io_uring, iodepth=4"] {
-        assert!(ended.stdout.contains(line), "no `{line}` in {}", ended.stdout);
-    }
+    bench.line(&line).expect_stderr(0, &["ioengine=libaio is replaced by io_uring\n"]).shows(&[
+        "calls: (g=0): rw=randread",
+        "ioengine=psync, iodepth=1",
+        "ioengine=io_uring, iodepth=4",
+    ]);
     let facts = bench.run().manifest.engine_facts;
     assert_ne!(facts["engine"], "sync");
     assert_eq!(facts["synchronous_threads"], 2, "{facts}");
@@ -598,8 +554,7 @@ fn a_device_that_never_answers_a_call_has_lost_it() {
         // The kernel cannot end a process that waits for a device.
         running.wait_to_hear("this process can exit only when");
         throttled.lift();
-        let ended = running.end().expect(1);
-        assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
+        running.end().expect_stderr(1, &["FAIL"]);
         let run = bench.run();
         assert_eq!(run.intervals, 2, "the report did not wait for the call");
     }
@@ -612,9 +567,7 @@ fn a_signal_ends_a_run_whose_call_hangs() {
     let Some((throttled, mut running)) = hanging(&bench, &device, "--rw=randwrite --direct=1 --runtime=600") else {
         return;
     };
-    running.wait_until("its first interval", || {
-        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
-    });
+    running.wait_for_interval(&bench, OUT);
     running.signal("TERM");
     running.wait_to_hear("stopped by SIGTERM");
     running.wait_to_hear("this process can exit only when");

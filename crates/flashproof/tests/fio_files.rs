@@ -5,9 +5,7 @@ use crate::support;
 
 use serde_json::Value;
 use std::fs::{self, OpenOptions};
-use support::{Bench, LoopDevice, Running, tool};
-
-const MIB: u64 = 1 << 20;
+use support::{Bench, LoopDevice, MIB, Running, tool, words};
 
 /// Report of the real fio for `line`; `None`, with a message, without fio.
 fn fio(bench: &Bench, line: &str) -> Option<Value> {
@@ -15,7 +13,7 @@ fn fio(bench: &Bench, line: &str) -> Option<Value> {
     let mut command = bench.command("fio");
     command.args(line.split_whitespace()).args(["--output-format=json", "--output=theirs.json"]);
     Running::start(command).end().expect(0);
-    Some(serde_json::from_slice(&bench.read("theirs.json")).unwrap())
+    Some(bench.json_file("theirs.json"))
 }
 
 /// Operations of each kind.
@@ -33,7 +31,7 @@ fn cached_bytes(bench: &Bench, file: &str) -> Option<u64> {
 /// message that contains `says`.
 fn refused(bench: &Bench, line: &str, code: i32, says: &str) {
     let words = format!("fio --out=refused {line}");
-    let ended = bench.flashproof(&words.split_whitespace().collect::<Vec<_>>()).expect(code);
+    let ended = bench.line(&words).expect(code);
     assert!(ended.stderr.contains(says), "{line}: {}", ended.stderr);
     assert!(!bench.exists("refused"));
 }
@@ -65,9 +63,7 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
             let (ours, ours_read, kernel) = did(&|| {
                 let line =
                     format!("fio --out=run-{number}-{attempt} --erase={} {line} --output-format=json", device.name);
-                let ended = bench.flashproof(&line.split_whitespace().collect::<Vec<_>>()).expect(0);
-                assert!(ended.stderr.contains("mapped into memory"), "{}", ended.stderr);
-                serde_json::from_str(&ended.stdout).unwrap()
+                bench.line(&line).expect_stderr(0, &["mapped into memory"]).json()
             });
             let facts =
                 results::run_dir::read(&bench.path(format!("run-{number}-{attempt}"))).unwrap().manifest.engine_facts;
@@ -95,13 +91,10 @@ fn a_file_that_is_truncated_under_its_mapping_fails_reads_and_ends_no_process() 
     let bench = Bench::new();
     bench.write_victim("data", 8);
     let line = "fio --out=run --name=a --filename=data --rw=randread --bs=4k --ioengine=mmap --time_based --runtime=60";
-    let mut running = Running::start(bench.prepare(&line.split_whitespace().collect::<Vec<_>>()));
-    running.wait_until("its first interval", || {
-        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
-    });
+    let mut running = Running::start(bench.prepare(&words(line)));
+    running.wait_for_interval(&bench, "run");
     OpenOptions::new().write(true).open(bench.path("data")).unwrap().set_len(4096).unwrap();
-    let ended = running.end().expect(1);
-    assert!(ended.stderr.contains("of data failed: only 0 bytes moved"), "{}", ended.stderr);
+    running.end().expect_stderr(1, &["of data failed: only 0 bytes moved"]);
     assert!(bench.exists("run/verdict.json"));
 }
 
@@ -153,15 +146,7 @@ fn the_page_cache_of_a_file_is_dropped_kept_or_filled_before_a_job() {
         let run = |is_fio: bool| -> Option<u64> {
             // This job empties the page cache, as pre_read needs. For invalidate=0, the read below then fills the
             // cache.
-            bench
-                .flashproof(&[
-                    "fio",
-                    &format!("--out=empty-{number}-{is_fio}"),
-                    "--name=a",
-                    "--filename=data",
-                    "--number_ios=1",
-                ])
-                .expect(0);
+            bench.line(&format!("fio --out=empty-{number}-{is_fio} --name=a --filename=data --number_ios=1")).expect(0);
             if options == "--invalidate=0" {
                 bench.read("data");
             }

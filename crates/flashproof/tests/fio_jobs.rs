@@ -5,9 +5,7 @@ use crate::support;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
-use support::{Bench, LoopDevice, tool};
-
-const MIB: u64 = 1 << 20;
+use support::{Bench, LoopDevice, MIB, tool};
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
@@ -79,20 +77,9 @@ fn a_job_ends_when_it_is_steady_and_says_so() {
     let (job, _) =
         bench.fio_jobs(&format!("--out=never --name=a {line} --runtime=6 --steadystate=iops:0 --ss_dur=2"), 0);
     assert_eq!((&job[0]["read"]["runtime"], &job[0]["steadystate"]["attained"]), (&6_000.into(), &0.into()));
-    let text = bench
-        .flashproof(&[
-            "fio",
-            "--name=a",
-            "--filename=sim:",
-            "--direct=1",
-            "--time_based",
-            "--runtime=30",
-            "--ss=bw_slope:9%",
-            "--ss_dur=2",
-        ])
-        .expect(0);
-    assert!(text.stdout.contains("  steadystate  : attained=yes, bw="), "{}", text.stdout);
-    assert!(text.stdout.contains(", bw slope="), "{}", text.stdout);
+    bench
+        .line("fio --name=a --filename=sim: --direct=1 --time_based --runtime=30 --ss=bw_slope:9% --ss_dur=2")
+        .expect_stdout(0, &["  steadystate  : attained=yes, bw=", ", bw slope="]);
 }
 
 #[test]
@@ -176,12 +163,11 @@ fn a_log_of_operations_is_written_and_replayed() {
     if tool("fio", &["--version"]).is_some() {
         let line = "fio --name=a --read_iolog=log --replay_no_stall=1 --output-format=json --output=theirs.json";
         assert!(bench.shell(line).status().unwrap().success());
-        let theirs: Value = serde_json::from_str(&bench.text("theirs.json")).unwrap();
+        let theirs = bench.json_file("theirs.json");
         assert_eq!(counts(&theirs["jobs"][0])[..2], counts(&first[0])[..2]);
     }
     bench.write("bad", "fio version 3 iolog\n0 /dev/null read zero 4096\n");
-    let refused = bench.flashproof(&["fio", "--name=a", "--read_iolog=bad"]).expect(2);
-    assert!(refused.stderr.contains("cannot replay the log \"bad\" - line 2"), "{}", refused.stderr);
+    bench.line("fio --name=a --read_iolog=bad").expect_stderr(2, &["cannot replay the log \"bad\" - line 2"]);
     bench.write("beyond", "fio version 2 iolog\ndata read 1048576 4096\n");
     let short = bench.flashproof(&["fio", "--name=a", "--read_iolog=beyond"]);
     short.expect_error(2, &["cannot read 1052672 bytes of data", "it has only 262144"]);
@@ -231,7 +217,7 @@ fn scripts_of_fio_read_the_logs_and_the_json() {
     let line = "--filename=sim: --direct=1 --rw=randread --rate_iops=2000 --time_based --runtime=4";
     let logs = "--write_hist_log=h --log_hist_msec=1000 --write_lat_log=l --log_avg_msec=1000";
     let words = format!("fio --out=run --name=a {line} {logs} --output-format=json+ --output=plus.json");
-    bench.flashproof(&words.split_whitespace().collect::<Vec<_>>()).expect(0);
+    bench.line(&words).expect(0);
     let python = |arguments: &str| {
         let output = bench.shell(&format!("python3 {arguments}")).output().unwrap();
         assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));

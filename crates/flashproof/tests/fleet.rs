@@ -12,11 +12,9 @@ use support::{Bench, FLASHPROOF, LoopDevice, Running, tool};
 fn a_campaign_runs_here_from_its_inventory_to_its_verdicts_and_a_second_start_has_nothing_to_do() {
     let lab = Lab::simulated(3);
     lab.fleet(&["init", LAB]).expect(0);
-    let plan = lab.fleet(&["plan", LAB]).expect(0).stdout;
-    assert!(plan.contains("3 drives on 1 host") && plan.contains("certify {drive} --load 1"), "{plan}");
+    lab.fleet(&["plan", LAB]).expect_stdout(0, &["3 drives on 1 host", "certify {drive} --load 1"]);
     assert!(!lab.bench.exists("lab/plan.json") && !lab.bench.exists("lab/tasks"), "a plan changes nothing");
-    let ended = lab.fleet(&["run", LAB]).expect(0);
-    assert!(ended.stderr.contains("[3/3] SIM0000"), "{}", ended.stderr);
+    let ended = lab.fleet(&["run", LAB]).expect_stderr(0, &["[3/3] SIM0000"]);
     let words: Vec<&str> = ended.stdout.split_whitespace().collect();
     assert!(words.windows(4).any(|words| words == ["STEP", "PASS", "certify", "3"]), "{}", ended.stdout);
     lab.fleet(&["run", LAB]).expect(0);
@@ -36,8 +34,7 @@ fn a_drive_that_fails_stops_its_later_steps_and_no_others() {
     let aside = SCREEN.replace("\"screen\"", "\"aside\"") + "after = []\n";
     let last = SCREEN.replace("\"screen\"", "\"last\"");
     lab.campaign("steps", &format!("{SCREEN}{after}{last}{aside}"));
-    let ended = lab.fleet(&["run", LAB]).expect(1);
-    assert!(ended.stdout.contains("drives that failed:\n  0001 BAD screen on "), "{}", ended.stdout);
+    lab.fleet(&["run", LAB]).expect_stdout(1, &["drives that failed:\n  0001 BAD screen on "]);
     assert_eq!(lab.step(0, "more").0, "pass");
     let (now, why) = lab.step(1, "more");
     assert!(now == "skipped" && why.starts_with("screen did not succeed: "), "{now} {why}");
@@ -131,11 +128,8 @@ fn a_replaced_drive_and_a_missing_one_are_not_tested_and_go_on_when_they_are_bac
     }
     lab.drives(None, &[("S9", "sim:channels=2")]);
     lab.fleet(&["run", LAB]).expect(3);
-    let (now, why) = lab.step(0, "second");
-    assert_eq!(
-        (now.as_str(), why.as_str()),
-        ("refused", "the drive is not on this host: sim:channels=2 is now S9; put the drive back")
-    );
+    let why = "the drive is not on this host: sim:channels=2 is now S9; put the drive back";
+    assert_eq!(lab.step(0, "second"), ("refused".to_owned(), why.to_owned()));
     let (now, why) = lab.step(1, "second");
     assert!(now == "refused" && why.contains("and there is no sim:channels=3"), "{now} {why}");
     let text = lab.fleet(&["status", LAB]).expect(3).stdout;
@@ -164,8 +158,7 @@ fn a_killed_task_goes_on_where_it_stood_and_no_second_one_tests_its_drive() {
     let stage_2 = lab.out(0, "certify/out/stage-2/intervals.csv");
     task.wait_until("the second stage runs", || fs::metadata(&stage_2).is_ok_and(|file| file.len() > 200));
     lab.fleet(&["task", LAB, "0"]).expect_error(3, &["another process runs it by process", "wait for that process"]);
-    task.signal("KILL");
-    task.end();
+    task.end_by("KILL");
     until("the command is gone", || lab.processes(&lab.out(0, "certify/out").display().to_string()).is_empty());
     let (now, why) = lab.step(0, "certify");
     assert!(now == "lost" && why.ends_with("but its process is gone"), "{now} {why}");
@@ -194,12 +187,7 @@ fn a_cancelled_campaign_ends_with_partial_results_and_goes_on_later() {
     let stage_1 = lab.out(0, "certify/out/stage-1/intervals.csv");
     run.wait_until("the first stage runs", || fs::metadata(&stage_1).is_ok_and(|file| file.len() > 200));
     lab.fleet(&["cancel", LAB]).expect(0);
-    let ended = run.end().expect(3);
-    assert!(
-        ended.stdout.contains("certify on ") && ended.stdout.contains("stopped: the campaign was cancelled"),
-        "{}",
-        ended.stdout
-    );
+    run.end().expect_stdout(3, &["certify on ", "stopped: the campaign was cancelled"]);
     assert!(lab.out(0, "certify/out/stage-1/verdict.json").exists(), "a partial verdict");
     lab.fleet(&["run", LAB]).expect(0);
     assert_eq!((lab.step(0, "certify").0.as_str(), lab.events(0, "certify", "stopped")), ("pass", 1));
@@ -233,8 +221,7 @@ fn only_a_drive_with_consent_is_erased() {
     let (now, why) = lab.step(0, "write");
     assert!(now == "refused" && why.contains("it would be erased"), "{now} {why}");
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"S123\"]\n"));
-    let plan = lab.fleet(&["plan", LAB]).expect(0).stdout;
-    assert!(plan.contains("lists \"S123\", which is no drive of this campaign"), "{plan}");
+    lab.fleet(&["plan", LAB]).expect_stdout(0, &["lists \"S123\", which is no drive of this campaign"]);
     lab.fleet(&["run", LAB, "--failed"]).expect(3);
     assert!(device.content() == before, "the device was written to");
     lab.campaign("erase", &format!("{write}[consent]\nerase = [\"{}\"]\n", device.name));
@@ -367,7 +354,7 @@ fn jobs_have_the_limits_of_the_campaign_and_wait_for_those_before_them() {
         &format!("{SCREEN}{aside}[[domain]]\nname = \"rack\"\nhosts = [\"n1\", \"n2\"]\nat_once = 1\n{BY_SLURM}"),
     );
     fleet(&["run", LAB]);
-    let status: serde_json::Value = serde_json::from_str(&fleet(&["status", LAB, "--json"]).stdout).unwrap();
+    let status = fleet(&["status", LAB, "--json"]).json();
     let steps = status["tasks"][1]["steps"].as_array().unwrap().iter().map(|step| &step["now"]).collect::<Vec<_>>();
     assert_eq!(steps, ["queued", "waiting"]);
     fleet(&["cancel", LAB]);
@@ -461,15 +448,8 @@ fn a_killed_task_a_killed_node_and_a_killed_controller_cost_a_stage_at_most() {
 fn preemption_and_the_time_limit_stop_a_step_that_then_goes_on() {
     let Some((lab, _devices)) = on_nodes("preempted", &["n4", "n5"]) else { return };
     let slurm = lab.slurm.unwrap();
-    let urgent = [
-        "--partition=urgent",
-        "--nodelist=n4",
-        "--gres=flash:2",
-        "--exclusive",
-        "--output=/dev/null",
-        "--wrap=sleep 4",
-    ];
-    let submitted = slurm.run("sbatch", &urgent);
+    let urgent = ["--partition=urgent", "--nodelist=n4", "--gres=flash:2", "--exclusive"];
+    let submitted = slurm.run("sbatch", &[&urgent[..], &["--output=/dev/null", "--wrap=sleep 4"]].concat());
     assert!(submitted.contains("Submitted"), "{submitted}");
     // SIGTERM, as Slurm sends it before the time limit.
     let job = slurm.run("squeue", &["-h", "-r", "-w", "n5", "--name", &lab.job_name(), "-o", "%i"]);
@@ -501,18 +481,11 @@ fn the_report_of_a_campaign_names_the_odd_drive_and_hides_names_on_request() {
     assert!((550.0..700.0).contains(&slowest), "{medians}");
     report(&["--html", "page.html"]);
     let page = lab.bench.text("page.html");
-    assert!(
-        page.contains("SER07")
-            && page.contains(&format!(
-                "{}/tasks/0006/screen/out/report.html",
-                lab.bench.path(LAB).canonicalize().unwrap().display()
-            ))
-    );
+    let of_the_drive = lab.bench.path(LAB).canonicalize().unwrap().join("tasks/0006/screen/out/report.html");
+    assert!(page.contains("SER07") && page.contains(of_the_drive.to_str().unwrap()));
     let shared =
         [report(&["--anonymous"]), report(&["--anonymous", "--json"]), report(&["--anonymous", "--markdown"])].concat();
     assert!(!shared.contains("SER0") && !shared.contains(&host()) && !shared.contains("sim:channels"), "{shared}");
     assert!(shared.contains("drive \"drive-0007\" (M) is slow: "), "{shared}");
-    lab.bench
-        .flashproof(&["report", "--anonymous", "lab/tasks/0000/screen/out"])
-        .expect_error(2, &["only the report of a campaign"]);
+    lab.bench.line("report --anonymous lab/tasks/0000/screen/out").expect_error(2, &["only the report of a campaign"]);
 }

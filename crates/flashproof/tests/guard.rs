@@ -5,12 +5,7 @@ use crate::support;
 
 use std::fs::OpenOptions;
 use std::process::Command;
-use support::{Bench, LoopDevice, OUT, Running, Undo, tool};
-
-const MIB: u64 = 1 << 20;
-
-/// Limits that any working machine holds.
-const LAX: [&str; 2] = ["--sla", "99%>10s"];
+use support::{Bench, Ended, LAX, LoopDevice, MIB, OUT, Running, Undo, tool};
 
 /// A device with a bench around it.
 struct Case {
@@ -45,6 +40,16 @@ impl Case {
         self.device.content().split_off(self.kernels_bytes)
     }
 
+    /// Mounts `device`, which has the case's file system. Returns the mount point.
+    fn mount(&self, device: &str) -> Option<(String, Undo)> {
+        let at = self.bench.path("mount").to_str().unwrap().to_owned();
+        std::fs::create_dir(&at).unwrap();
+        tool("mount", &[device, &at])?;
+        let unmount = Undo::with("umount", &[&at]);
+        tool("sync", &["--file-system", &at]);
+        Some((at, unmount))
+    }
+
     fn load(&self, seconds: u32, writes: bool) -> String {
         let writes = if writes { "write-reqs-per-sec: 100\n" } else { "" };
         let device = &self.device.name;
@@ -76,14 +81,19 @@ impl Case {
         assert!(before != self.content());
     }
 
+    /// Runs a writing load with these environment variables.
+    fn run_with(&self, variables: &[(&str, &str)]) -> Ended {
+        self.bench.write("test.conf", self.load(1, true));
+        let mut command = self.bench.prepare(&["storage", "test.conf", "--out", OUT, LAX[0], LAX[1]]);
+        command.envs(variables.iter().copied());
+        Running::start(command).end()
+    }
+
     /// Starts a run beside other runs, and waits until it issues operations.
     fn start(&self, name: &str, options: &[&str]) -> Running {
         let load = self.load(20, true);
         let mut running = self.bench.start_as(&format!("{name}.conf"), name, &load, &[options, &LAX].concat());
-        let telemetry = format!("{name}/telemetry.csv");
-        running.wait_until("its first interval", || {
-            self.bench.exists(&telemetry) && self.bench.text(&telemetry).lines().count() > 1
-        });
+        running.wait_for_interval(&self.bench, name);
         running
     }
 }
@@ -91,12 +101,7 @@ impl Case {
 #[test]
 fn a_mounted_device_is_refused_whatever_is_said() {
     let Some(case) = Case::with_file_system() else { return };
-    let at = case.bench.path("mount");
-    let at = at.to_str().unwrap();
-    std::fs::create_dir(at).unwrap();
-    let Some(_) = tool("mount", &[&case.device.name, at]) else { return };
-    let _unmount = Undo::with("umount", &[at]);
-    tool("sync", &["--file-system", at]);
+    let Some((at, _unmount)) = case.mount(&case.device.name) else { return };
     case.refused_whatever_is_said(&[&format!("it is mounted at {at}"), "unmount it, or name another device"]);
 }
 
@@ -123,13 +128,8 @@ fn a_refused_series_leaves_nothing_behind_and_binds_nobody() {
         series(command, &[]).expect_error(3, &[&format!("refusing to write to {name} - "), "ext4", "--erase"]);
         assert!(!case.bench.exists(OUT), "{command:?}");
     }
-    let at = case.bench.path("mount");
-    let at = at.to_str().unwrap();
-    std::fs::create_dir(at).unwrap();
     {
-        let Some(_) = tool("mount", &[name, at]) else { return };
-        let _unmount = Undo::with("umount", &[at]);
-        tool("sync", &["--file-system", at]);
+        let Some((at, _unmount)) = case.mount(name) else { return };
         for command in SERIES {
             series(command, &["--erase", name]).expect_error(3, &[&format!("it is mounted at {at}")]);
             assert!(!case.bench.exists(OUT), "{command:?}");
@@ -149,12 +149,7 @@ fn a_file_system_mounted_through_another_loop_device_is_refused_whatever_is_said
     let image = case.device.image.to_str().unwrap();
     let Some(other) = tool("losetup", &["--find", "--show", image]) else { return };
     let _detach = Undo::with("losetup", &["--detach", &other]);
-    let at = case.bench.path("mount");
-    let at = at.to_str().unwrap();
-    std::fs::create_dir(at).unwrap();
-    let Some(_) = tool("mount", &[&other, at]) else { return };
-    let _unmount = Undo::with("umount", &[at]);
-    tool("sync", &["--file-system", at]);
+    let Some((at, _unmount)) = case.mount(&other) else { return };
     let other = other.trim_start_matches("/dev/");
     case.refused_whatever_is_said(&[
         &format!("its backing file {image} is held by the loop device {other} (mounted at {at})"),
@@ -201,8 +196,7 @@ fn a_second_run_is_refused_until_the_first_ends() {
         case.bench.storage(&case.load(1, true), options).expect_error(3, &[&who]);
         assert!(!case.bench.exists(OUT));
     }
-    first.signal("INT");
-    first.end();
+    first.end_by("INT");
     case.runs(&[]);
 }
 
@@ -219,8 +213,7 @@ fn runs_that_all_say_shared_run_together_and_keep_others_out() {
         ],
     );
     for running in [first, second] {
-        running.signal("INT");
-        let ended = running.end().expect(4);
+        let ended = running.end_by("INT").expect(4);
         assert!(ended.errors().is_empty(), "{}", ended.stderr);
     }
 }
@@ -257,12 +250,7 @@ fn what_a_run_wrote_itself_is_not_asked_for() {
 fn the_environment_may_give_leave_too() {
     let Some(case) = Case::with_file_system() else { return };
     let name = case.device.name.clone();
-    case.bench.write("test.conf", case.load(1, true));
-    let run = |variable: &str| {
-        let mut command = case.bench.prepare(&["storage", "test.conf", "--out", OUT, LAX[0], LAX[1]]);
-        command.env("FLASHPROOF_ERASE", variable);
-        Running::start(command).end()
-    };
+    let run = |variable: &str| case.run_with(&[("FLASHPROOF_ERASE", variable)]);
     run("/dev/null").expect_error(3, &["it would be erased"]);
     let ended = run(&format!("/dev/null {name}")).expect(0);
     assert!(ended.stderr.contains(&format!("{name}: erasing an ext2, ext3 or ext4 file system")), "{}", ended.stderr);
@@ -272,12 +260,7 @@ fn the_environment_may_give_leave_too() {
 fn only_the_devices_that_the_environment_names_are_written_to() {
     let Some(case) = Case::with_file_system() else { return };
     let name = case.device.name.clone();
-    case.bench.write("test.conf", case.load(1, true));
-    let run = |only: &str| {
-        let mut command = case.bench.prepare(&["storage", "test.conf", "--out", OUT, LAX[0], LAX[1]]);
-        command.env("FLASHPROOF_ERASE", &name).env("FLASHPROOF_ONLY", only);
-        Running::start(command).end()
-    };
+    let run = |only: &str| case.run_with(&[("FLASHPROOF_ERASE", &name), ("FLASHPROOF_ONLY", only)]);
     let before = case.device.content();
     for other in ["/dev/null", "S1234", ""] {
         run(other).expect_error(3, &[&format!("it is {name}, and FLASHPROOF_ONLY allows writes only to {other}")]);

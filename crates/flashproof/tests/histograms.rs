@@ -61,8 +61,7 @@ fn the_printed_configuration_runs_as_it_is_but_for_its_drive() {
     let here = printed.replace("/dev/nvme0n1", "sim:").replace("test-duration-sec: 7200", "test-duration-sec: 10");
     for pacing in [&[][..], &["--as-act"]] {
         let bench = Bench::new();
-        let ended = bench.storage(&here, pacing).expect(0);
-        assert!(ended.stderr.contains("4 x 35 became service-threads: 140"), "{}", ended.stderr);
+        bench.storage(&here, pacing).expect_stderr(0, &["4 x 35 became service-threads: 140"]);
         let log = bench.text("run/act.log");
         for line in ["record-bytes: 0", "record-stored-bytes: 1024 ... 131072", "large-block-writes-per-sec: 1561.77"]
             .into_iter()

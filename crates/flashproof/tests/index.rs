@@ -5,12 +5,7 @@ use crate::support;
 use results::act_log::Reader;
 use results::judge::Outcome;
 use std::os::unix::fs::symlink;
-use support::{Bench, CONFIG, FLASHPROOF, LoopDevice, OUT, Running, totals};
-
-const MIB: u64 = 1 << 20;
-
-/// Limits that any working machine holds.
-const LAX: [&str; 2] = ["--sla", "99%>10s"];
+use support::{Bench, CONFIG, FLASHPROOF, LAX, LoopDevice, MIB, OUT, totals};
 
 fn index(bench: &Bench, config: &str, more: &[&str]) -> support::Ended {
     bench.write(CONFIG, config);
@@ -58,20 +53,14 @@ fn a_drive_too_slow_for_its_updates_is_named() {
     // The drive does one write of 50 ms at a time: 20 per second, but 40 are scheduled.
     let config = "device-names: sim:channels=1+write-us=50000+jitter-pct=0\ntest-duration-sec: 600\n\
                   write-reqs-per-sec: 20\nmax-lag-sec: 10\n";
-    let ended = index(&bench, config, &[]).expect(1);
-    assert!(ended.stdout.contains("the bottleneck was the device"), "{}", ended.stdout);
+    index(&bench, config, &[]).expect_stdout(1, &["the bottleneck was the device"]);
     assert!(bench.run().verdict.ran_sec < 120.0);
     // Each thread does one update at a time: the bottleneck is the user's limit, not the drive.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
     let config = "device-names: sim:read-us=9000+write-us=1000+jitter-pct=0\ntest-duration-sec: 600\n\
                   write-reqs-per-sec: 100\ncache-threads: 1\nmax-lag-sec: 10\n";
-    let ended = index(&bench, config, &[]).expect(1);
-    assert!(
-        ended.stdout.contains("the bottleneck was the configured in-flight limit")
-            && ended.stdout.contains("page-updates@"),
-        "{}",
-        ended.stdout
-    );
+    index(&bench, config, &[])
+        .expect_stdout(1, &["the bottleneck was the configured in-flight limit", "page-updates@"]);
 }
 
 #[test]
@@ -100,18 +89,8 @@ fn called_act_index_it_prints_acts_log() {
     let name = bench.path("act_index");
     symlink(FLASHPROOF, &name).unwrap();
     bench.write(CONFIG, "device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 10\n");
-    let mut command = bench.command(&name);
-    let ended = Running::start({
-        command.args([CONFIG, "--out", OUT]);
-        command
-    })
-    .end()
-    .expect(0);
+    let ended = bench.program(&name, &[CONFIG, "--out", OUT]).expect_stdout(0, &["after 1 sec:\nreads (10 total)\n"]);
     assert!(ended.stdout.starts_with("\nACT version 6.6\nIndex device IO test\n"), "{}", ended.stdout);
-    assert!(ended.stdout.contains("after 1 sec:\nreads (10 total)\n"), "{}", ended.stdout);
     bench.write(CONFIG, "device-names: sim:\nrecord-bytes: 1536\n");
-    let mut command = bench.command(&name);
-    command.arg(CONFIG);
-    let ended = Running::start(command).end().expect(255);
-    assert!(ended.stderr.contains("test.conf:2: record-bytes: a key of the storage test"), "{}", ended.stderr);
+    bench.program(&name, &[CONFIG]).expect_stderr(255, &["test.conf:2: record-bytes: a key of the storage test"]);
 }

@@ -5,7 +5,7 @@
 
 use crate::support::{FLASHPROOF, Running, info, skip, statistic_of};
 use crate::takeover::kill_9;
-use crate::two_nodes::{Pair, end, stands_still, until};
+use crate::two_nodes::{Pair, stands_still, until};
 use serde_json::Value;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -137,8 +137,8 @@ impl Loaded {
     fn end(mut self) -> Value {
         self.load.tell("end");
         let ended = self.load.end_within(CHECK_MAX).expect(0);
-        self.nodes.into_iter().flatten().for_each(end);
-        let summary: Value = serde_json::from_str(&ended.stdout).unwrap();
+        self.nodes.into_iter().flatten().for_each(Running::terminate);
+        let summary = ended.json();
         keys(&summary, "events").iter().for_each(|event| println!("{event}"));
         let counts = ["illegal_keys", "undecided_keys", "undone_keys", "lost", "lost_as_documented", "different"];
         let counts = counts.map(|name| format!("{name}: {}", keys(&summary, name).len())).join(", ");
@@ -225,6 +225,5 @@ fn the_check_finds_what_two_killed_nodes_had_in_memory_only() {
 #[test]
 fn the_check_finds_faults_in_made_up_histories() {
     let Some(program) = program("linearizability-tests") else { return };
-    let ended = Running::start(crate::support::Bench::new().command(program)).end().expect(0);
-    assert!(ended.stdout.contains("PASS"), "{}", ended.stdout);
+    Running::start(crate::support::Bench::new().command(program)).end().expect_stdout(0, &["PASS"]);
 }

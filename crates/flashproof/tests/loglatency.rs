@@ -6,7 +6,7 @@ use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use support::{Bench, Ended, FLASHPROOF, Running};
+use support::{Bench, Ended, FLASHPROOF};
 
 const CAPTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sizing/tests/data/ce-8.0.0.15");
 
@@ -23,9 +23,7 @@ fn own(bench: &Bench, arguments: &[&str]) -> Ended {
 }
 
 fn as_asloglatency(bench: &Bench, arguments: &[&str]) -> Ended {
-    let mut command = bench.command(bench.path("asloglatency"));
-    command.args(arguments);
-    Running::start(command).end()
+    bench.program(bench.path("asloglatency"), arguments)
 }
 
 #[test]
@@ -70,9 +68,7 @@ fn latency_tells_a_servers_log_from_acts_and_from_a_run_by_content() {
     }
     // ACT's script does not accept a server's log.
     symlink(FLASHPROOF, bench.path("act_latency.py")).unwrap();
-    let mut command = bench.command(bench.path("act_latency.py"));
-    command.args(["-l", "a.zst"]);
-    assert_ne!(Running::start(command).end().code, Some(0));
+    assert_ne!(bench.program(bench.path("act_latency.py"), &["-l", "a.zst"]).code, Some(0));
 }
 
 #[test]
@@ -109,11 +105,9 @@ fn a_restart_is_told_and_left_out_and_json_and_csv_have_the_numbers_of_the_table
     }
     bench.write("log", log + "Nov 20 2026 00:01:00 GMT: INFO (info): (ticker.c:1) end\n");
     let options = ["-l", "log", "-h", "{a}-read", "-f", "head", "-n", "1"];
-    let ended = own(&bench, &options).expect(0);
-    assert!(ended.stderr.contains("its counts begin at 0 again; no slice spans this time"), "{}", ended.stderr);
+    let ended = own(&bench, &options).expect_stderr(0, &["its counts begin at 0 again; no slice spans this time"]);
     assert_eq!(ended.stdout.lines().filter(|line| line.starts_with("00:00:")).count(), 3);
-    let json: Value =
-        serde_json::from_str(&own(&bench, &[&options[..], &["--format", "json"]].concat()).expect(0).stdout).unwrap();
+    let json = own(&bench, &[&options[..], &["--format", "json"]].concat()).expect(0).json();
     assert_eq!((&json["slices"][0]["ops_per_sec"], &json["unit"]), (&Value::from(10.0), &Value::from("us")));
     let csv = own(&bench, &[&options[..], &["--format", "csv"]].concat()).expect(0).stdout;
     let last = "\"{a}-read\",2026-11-20T00:00:30,2026-11-20T00:00:40,10,1,1,us,100";

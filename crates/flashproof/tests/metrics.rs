@@ -26,10 +26,8 @@ fn started(bench: &Bench, seconds: u32) -> (Running, SocketAddr) {
         format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\nreport-interval-sec: 1\n"),
     );
     let mut command = bench.prepare(&["storage", "a.conf", "--out", OUT, "--sla", "99%>10s"]);
-    let mut running = Running::start({
-        command.env("FLASHPROOF_METRICS", "0").env("FLASHPROOF_METRICS_FILE", "m.prom");
-        command
-    });
+    command.env("FLASHPROOF_METRICS", "0").env("FLASHPROOF_METRICS_FILE", "m.prom");
+    let mut running = Running::start(command);
     running.wait_to_hear("/metrics\n");
     let said = running.said();
     let address = said.split("metrics: http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
@@ -228,12 +226,8 @@ fn hostile_clients_get_errors_and_hold_up_nobody() {
         (vec![0xff; 9_000], 400),
         ([&[0xc3, 0x28, 0, 10][..], b"\r\n"].concat(), 400),
     ] {
-        assert_eq!(
-            response(address, &request).0,
-            status,
-            "{}",
-            String::from_utf8_lossy(&request[..request.len().min(60)])
-        );
+        let begins = String::from_utf8_lossy(&request[..request.len().min(60)]);
+        assert_eq!(response(address, &request).0, status, "{begins}");
     }
     // A silent client, a client that disconnects, and a client that sends a byte now and then.
     let _silent = TcpStream::connect(address).unwrap();

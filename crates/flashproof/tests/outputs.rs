@@ -29,17 +29,9 @@ fn a_run_directory_has_everything_and_nothing_else() {
     let mut names: Vec<_> =
         fs::read_dir(bench.path(OUT)).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
-    let expected = [
-        "act.log",
-        "checksums.csv",
-        "intervals.csv",
-        "lag.hlog",
-        "manifest.json",
-        "service.hlog",
-        "telemetry.csv",
-        "verdict.json",
-    ];
-    assert_eq!(names, [&expected[..], &["wait.hlog"]].concat());
+    let expected = "act.log checksums.csv intervals.csv lag.hlog manifest.json service.hlog telemetry.csv verdict.json \
+                    wait.hlog";
+    assert_eq!(names, expected.split(' ').collect::<Vec<_>>());
     assert!(ended.stdout.ends_with("run directory: run\n") && ended.stderr.contains("run directory: run\n"));
     let manifest = bench.json("manifest.json");
     assert_eq!(manifest["workloads"][0]["config"]["as_written"], FULL);
@@ -104,8 +96,7 @@ fn a_report_gives_the_verdict_of_the_run_again() {
     assert!(report.stderr.is_empty(), "{}", report.stderr);
     let again = report.stdout.trim();
     assert_eq!(ended.stdout.trim(), format!("{again}\n\nrun directory: run"));
-    let json = bench.flashproof(&["report", OUT, "--json"]).expect(1);
-    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let json = bench.flashproof(&["report", OUT, "--json"]).expect(1).json();
     let run = &json["reports"][0];
     let mut written = bench.json("verdict.json");
     // The file contains its own checksum, and those of the other files.
@@ -130,18 +121,15 @@ fn an_edited_verdict_is_not_believed() {
 fn called_act_storage_it_prints_acts_log_and_ends_well_whatever_the_verdict() {
     let bench = Bench::new();
     bench.write("slow.conf", "device-names: sim:read-us=9000\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n");
-    let mut command = bench.command(bench.act_storage());
-    command.args(["slow.conf", "--out", OUT]);
-    let ended = Running::start(command).end().expect(0);
+    let act = bench.act_storage();
+    let ended = bench.program(&act, &["slow.conf", "--out", OUT]).expect(0);
     assert_eq!(bench.run().verdict.outcome, Outcome::Fail);
     assert_eq!(ended.stdout, bench.text("run/act.log"));
     assert!(ended.stdout.lines().any(|line| line == "ACT version 6.6"));
     assert_eq!(act_log(ended.stdout.as_bytes()).1.len(), 5);
     assert!(ended.stderr.contains("FAIL (screening"), "{}", ended.stderr);
     // A test that cannot run is not completed: ACT's program then exits with 255.
-    let mut command = bench.command(bench.path("act_storage"));
-    command.arg("missing.conf");
-    Running::start(command).end().expect_error(255, &["cannot read the configuration missing.conf"]);
+    bench.program(&act, &["missing.conf"]).expect_error(255, &["cannot read the configuration missing.conf"]);
 }
 
 #[test]
@@ -152,10 +140,9 @@ fn a_duration_on_the_command_line_takes_the_place_of_the_files() {
     bench.storage(FULL, &["--duration", "0"]).expect_error(2, &["a time span must be at least 1 s"]);
     let tenants = include_str!("../../../examples/tenants/ycsb-a-four.toml");
     bench.write("four.toml", tenants);
-    let run =
-        ["storage", "tenants", "four.toml", "--device", "sim:capacity=8GiB", "--duration", "2", "--out", "tenants"];
-    let told = bench.flashproof(&run).expect(0).stdout;
-    assert!(told.contains("slices of 2 s"), "{told}");
+    bench
+        .line("storage tenants four.toml --device sim:capacity=8GiB --duration 2 --out tenants")
+        .expect_stdout(0, &["slices of 2 s"]);
 }
 
 #[test]
@@ -179,25 +166,17 @@ fn a_record_that_lost_the_part_that_failed_is_no_pass() {
     bench.storage(config, &[]).expect(1);
     let lines: Vec<_> = bench.text("run/telemetry.csv").lines().take(7).map(|line| format!("{line}\n")).collect();
     bench.write("run/telemetry.csv", lines.concat());
-    let report = bench.flashproof(&["report", OUT]).expect(4);
-    assert!(report.stdout.contains("do not trust this verdict"), "{}", report.stdout);
+    bench.flashproof(&["report", OUT]).expect_stdout(4, &["do not trust this verdict"]);
 }
 
 #[test]
 fn runs_that_begin_at_once_and_name_no_directory_each_get_their_own() {
     let bench = Bench::new();
     bench.write("test.conf", "device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n");
-    let start = |_| {
-        let mut command = bench.command(support::FLASHPROOF);
-        command.args(["storage", "test.conf"]);
-        Running::start(command)
-    };
-    let running: Vec<_> = (0..6).map(start).collect();
+    let running: Vec<_> = (0..6).map(|_| Running::start(bench.prepare(&["storage", "test.conf"]))).collect();
     running.into_iter().for_each(|running| drop(running.end().expect(0)));
-    let runs = std::fs::read_dir(bench.path("flashproof-results"))
-        .unwrap()
-        .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("storage-"));
-    assert_eq!(runs.count(), 6);
+    let runs = fs::read_dir(bench.path("flashproof-results")).unwrap().map(|entry| entry.unwrap().file_name());
+    assert_eq!(runs.filter(|name| name.to_str().unwrap().starts_with("storage-")).count(), 6);
 }
 
 #[test]
@@ -205,7 +184,6 @@ fn a_dry_run_shows_the_rates_and_touches_nothing() {
     let bench = Bench::new();
     let config =
         "device-names: /dev/there-is-none\ntest-duration-sec: 10\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
-    let ended = bench.storage(config, &["--dry-run"]).expect(0);
-    assert!(ended.stdout.contains("large-block-reads-per-sec: 23.53\n"), "{}", ended.stdout);
+    bench.storage(config, &["--dry-run"]).expect_stdout(0, &["large-block-reads-per-sec: 23.53\n"]);
     assert!(!bench.exists(OUT));
 }

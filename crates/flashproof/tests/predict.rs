@@ -7,9 +7,7 @@ use conclusions::baseline::{DeclinedBy, Prediction};
 use conclusions::series::Series;
 use std::process::Command;
 use std::time::Duration;
-use support::{Bench, LoopDevice, OUT, Running, Throttled};
-
-const MIB: u64 = 1 << 20;
+use support::{Bench, LoopDevice, MIB, OUT, Running, Throttled};
 
 /// Maximum deviation of the prediction from the rating. It is larger for stalls that are nearly as long as a limit
 /// allows: stalls that are 1 % longer then cost several percent of the rating.
@@ -249,17 +247,14 @@ fn a_signal_ends_it_while_it_fits() {
     let before = bench.text("b/series.json");
     let mut running = Running::start(bench.prepare(&["rate", "predict", "b"]));
     running.wait_to_hear("fitting a simulated drive");
-    running.signal("INT");
-    running.end().expect(4);
+    running.end_by("INT").expect(4);
     assert_eq!(bench.text("b/series.json"), before, "nothing is predicted");
 }
 
 #[test]
 fn what_is_no_baseline_is_refused() {
     let bench = Bench::new();
-    bench
-        .flashproof(&["rate", "predict", "nowhere"])
-        .expect_error(2, &["there is no series in nowhere - No such file"]);
+    bench.line("rate predict nowhere").expect_error(2, &["there is no series in nowhere - No such file"]);
     bench.storage("device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 10\n", &[]).expect(0);
     bench.flashproof(&["rate", "predict", OUT]).expect_error(2, &["it is the directory of a single run"]);
     bench.flashproof(&["rate", "predict", "/dev/zero"]).expect_error(2, &["it is not a directory"]);

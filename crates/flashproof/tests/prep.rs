@@ -6,11 +6,9 @@ use serde_json::{Value, json};
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::PathBuf;
-use support::{Bench, Ended, FLASHPROOF, LoopDevice, Running, Undo, small_disk, tool};
+use support::{Bench, Ended, FLASHPROOF, LoopDevice, MIB, Running, Undo, small_disk, tool};
 use sys::salt::PlacedSalt;
 use sys::salt::is_stamped;
-
-const MIB: u64 = 1 << 20;
 
 /// A device size that is not a multiple of a block or of a page.
 const ODD_BYTES: u64 = 3 * MIB + 5 * 512;
@@ -84,7 +82,7 @@ impl Case {
     }
 
     fn used_bytes(&self) -> u64 {
-        let manifest: Value = serde_json::from_slice(&self.bench.read("before/manifest.json")).unwrap();
+        let manifest = self.bench.json_file("before/manifest.json");
         fs::remove_dir_all(self.bench.path("before")).unwrap();
         manifest["device_facts"][0]["used_bytes"].as_u64().unwrap_or_else(|| panic!("{manifest}"))
     }
@@ -95,7 +93,8 @@ const WRITES: &str = "write-reqs-per-sec: 100\n";
 #[test]
 fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     let Some(case) = Case::new(ODD_BYTES) else { return };
-    let ended = case.prep(&["--seed", "7"]).expect(0);
+    let read_back = " MB/s, 769 places of up to 4096 bytes (100.000 % of the data) read back and correct, in ";
+    let ended = case.prep(&["--seed", "7"]).expect_stdout(0, &[read_back]);
     let expected = salt(&case.bench, 1, ODD_BYTES);
     assert_same(&case.device.content(), &expected);
     let record = record(&case.bench);
@@ -109,13 +108,6 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     assert_eq!((&prepared["sample"]["bytes"], &prepared["sample"]["mismatches"]), (&json!(ODD_BYTES), &json!(0)));
     assert!(prepared["ended_unix_s"].as_u64() >= prepared["started_unix_s"].as_u64());
     let says = format!("{}: prepared: {ODD_BYTES} bytes, zeros and 1 x salt (seed 7) written at ", case.device.name);
-    assert!(
-        ended
-            .stdout
-            .contains(" MB/s, 769 places of up to 4096 bytes (100.000 % of the data) read back and correct, in "),
-        "{}",
-        ended.stdout
-    );
     assert!(ended.stdout.starts_with(&says), "{}", ended.stdout);
 
     case.prep(&["--verify"]).expect(0);
@@ -163,8 +155,7 @@ fn a_dry_run_asks_the_guard_says_how_long_and_writes_nothing() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
     let plan = "file: 1048576 bytes, zeros and 2 x salt: 3.15 MB to write, 1 s at 1 GB/s; then 16,384 places read back";
-    let ended = bench.flashproof(&["prep", "file", "--fills", "2", "--dry-run"]).expect(0);
-    assert!(ended.stdout.contains(plan), "{}", ended.stdout);
+    bench.flashproof(&["prep", "file", "--fills", "2", "--dry-run"]).expect_stdout(0, &[plan]);
     bench.write_victim("one", 1);
     bench.flashproof(&["prep", "file", "one", "--dry-run"]).expect_error(3, &["refusing to write to one - data in"]);
     assert_same(&bench.read("file"), &vec![0; MIB as usize]);
@@ -233,8 +224,7 @@ fn interrupted_by(signal: &str) -> Option<(Case, Ended)> {
                 record["prepared"]["passes_done"].as_u64() >= Some(2)
             })
     });
-    running.signal(signal);
-    let ended = running.end();
+    let ended = running.end_by(signal);
     let prepared = &record(&case.bench)["prepared"];
     assert_eq!(prepared["ended_unix_s"], Value::Null, "the preparation was interrupted");
     case.storage("").expect(0);
@@ -252,9 +242,7 @@ fn a_killed_preparation_goes_on_and_leaves_what_an_uninterrupted_one_would() {
 #[test]
 fn a_preparation_ends_cleanly_on_a_signal_and_says_how_to_go_on() {
     let Some((_, ended)) = interrupted_by("INT") else { return };
-    let ended = ended.expect(4);
-    assert!(ended.stderr.contains(": interrupted; to resume: "), "{}", ended.stderr);
-    assert!(ended.stderr.contains("--fills 30 --seed 3 --checkpoint 0"), "{}", ended.stderr);
+    ended.expect_stderr(4, &[": interrupted; to resume: ", "--fills 30 --seed 3 --checkpoint 0"]);
 }
 
 const RANDOM: [&str; 6] = ["--for", "random-writes", "--over-provisioning", "20", "--cache-bytes", "64KiB"];
@@ -286,14 +274,12 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     let ended = case.bench.flashproof(&larger).expect(0);
     assert!(ended.warnings()[0].contains("file: it does not support discard"), "{:?}", ended.warnings());
     case.bench.flashproof(&["prep", "file", "--verify"]).expect(0);
-    let ended = case.bench.flashproof(&[&larger[..], &["--dry-run"]].concat()).expect(0);
-    assert!(ended.stdout.contains("393216 bytes in all"), "{}", ended.stdout);
+    case.bench.flashproof(&[&larger[..], &["--dry-run"]].concat()).expect_stdout(0, &["393216 bytes in all"]);
     // A file of one byte, then a simulated drive.
     case.bench.write("tiny", b"x");
     case.bench.flashproof(&["prep", "tiny", "--for", "random-writes", "--erase", "tiny"]).expect(0);
     let sim = "sim:ftl+capacity=64MiB+op=28%+superblock=256KiB";
-    let ended = case.bench.flashproof(&[&["prep", sim], &RANDOM[..]].concat()).expect(0);
-    assert!(ended.stdout.contains("80531456 bytes in all"), "{}", ended.stdout);
+    case.bench.flashproof(&[&["prep", sim], &RANDOM[..]].concat()).expect_stdout(0, &["80531456 bytes in all"]);
 }
 
 #[test]
@@ -310,8 +296,7 @@ fn a_pass_in_random_order_that_was_killed_goes_on_at_its_mark() {
         record.and_then(|record| record["prepared"]["mark_bytes"].as_u64()).unwrap_or(0)
     };
     running.wait_until("some of it is written", || mark() > 4 * MIB);
-    running.signal("KILL");
-    assert_eq!(running.end().signal, Some(9));
+    assert_eq!(running.end_by("KILL").signal, Some(9));
     let killed_at = mark();
     assert_eq!(record(&case.bench)["prepared"]["ended_unix_s"], Value::Null, "the preparation was interrupted");
 
@@ -321,8 +306,7 @@ fn a_pass_in_random_order_that_was_killed_goes_on_at_its_mark() {
     let refused = ["cannot resume", &format!("all bytes before {killed_at} are written, but 64 of 64 places")];
     case.prep(&options[..4]).expect_error(3, &refused);
     case.device.put(0, &lost);
-    let ended = case.prep(&options[..4]).expect(0);
-    assert!(ended.stderr.contains(&format!("resuming at byte {killed_at} of ")), "{}", ended.stderr);
+    case.prep(&options[..4]).expect_stderr(0, &[&format!("resuming at byte {killed_at} of ")]);
     assert_same(&case.device.content(), &salt(&case.bench, 1, size));
 }
 
@@ -475,9 +459,7 @@ fn a_write_error_fails_its_device_and_no_other() {
 fn discard_is_refused_where_there_is_none_and_done_where_there_is() {
     let bench = Bench::new();
     bench.write("file", vec![0; MIB as usize]);
-    bench
-        .flashproof(&["prep", "file", "--discard-first"])
-        .expect_error(3, &["cannot discard file", "leave out --discard-first"]);
+    bench.line("prep file --discard-first").expect_error(3, &["cannot discard file", "leave out --discard-first"]);
     let Some(case) = Case::new(ODD_BYTES) else { return };
     case.prep(&["--discard-first", "--skip-zero", "--fills", "2"]).expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 2, ODD_BYTES));
@@ -489,11 +471,7 @@ fn under_the_name_of_acts_program_it_speaks_plainly_and_fails_with_its_code() {
     bench.write("file", vec![0; ODD_BYTES as usize]);
     let link = bench.path("act_prep");
     symlink(FLASHPROOF, &link).unwrap();
-    let run = |arguments: &[&str]| {
-        let mut command = bench.command(&link);
-        command.args(arguments);
-        Running::start(command).end()
-    };
+    let run = |arguments: &[&str]| bench.program(&link, arguments);
     let ended = run(&["file"]).expect(0);
     let says =
         "file size = 3148288 bytes, 24 large blocks\ncleaning device file\nsalting device file\nchecking device file\n";

@@ -228,8 +228,7 @@ fn after_kill_9_it_goes_on_with_the_step_that_was_running() {
     let drive = "sim:channels=8+read-us=400";
     let mut running = Running::start(bench.prepare(&["rate", "--out", SERIES, drive, "--slice", "2m"]));
     running.wait_until("the step runs", || bench.exists("series/04-3.76x"));
-    running.signal("KILL");
-    assert_eq!(running.end().signal, Some(9));
+    assert_eq!(running.end_by("KILL").signal, Some(9));
     let before = series(&bench);
     assert_eq!(before.steps.last().unwrap().state, State::Running);
     rate(&bench, &[drive, "--slice", "2m"]).expect(0);
@@ -248,35 +247,28 @@ fn other_terms_are_refused_and_a_search_that_ended_shows_its_result_again() {
     let first = rate(&bench, &[drive, "--from", "0.1", "--slice", "2m"]).expect(0);
     let again = rate(&bench, &[drive, "--from", "0.1", "--slice", "2m"]).expect(0);
     assert_eq!(again.stdout, first.stdout);
-    let other = rate(&bench, &[drive, "--from", "0.2", "--slice", "2m"]).expect(2);
-    assert!(other.stderr.contains("first load was \"0.1x\", but is \"0.2x\" now"), "{}", other.stderr);
-    let drive = rate(&bench, &["sim:channels=2", "--from", "0.1"]).expect(2);
-    assert!(
-        drive.stderr.contains("cannot resume the series in series - it was begun with serial sim:channels=1"),
-        "{}",
-        drive.stderr
-    );
+    rate(&bench, &[drive, "--from", "0.2", "--slice", "2m"])
+        .expect_stderr(2, &["first load was \"0.1x\", but is \"0.2x\" now"]);
+    rate(&bench, &["sim:channels=2", "--from", "0.1"])
+        .expect_stderr(2, &["cannot resume the series in series - it was begun with serial sim:channels=1"]);
 }
 
 #[test]
 fn what_is_not_found_is_not_called_a_rating() {
     let bench = Bench::new();
     // Six simulated minutes: too few to find the rating.
-    let short = rate(&bench, &["sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m", "--max-duration", "6m"])
-        .expect(4);
-    assert!(short.stdout.contains("the rating was not found in the time given: "), "{}", short.stdout);
+    let within = |time: &str| {
+        rate(&bench, &["sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m", "--max-duration", time])
+    };
+    within("6m").expect_stdout(4, &["the rating was not found in the time given: "]);
     // With more time, the search resumes.
-    let longer =
-        rate(&bench, &["sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m", "--max-duration", "5h"])
-            .expect(0);
-    assert!(longer.stdout.contains("the rating is "), "{}", longer.stdout);
+    within("5h").expect_stdout(0, &["the rating is "]);
     let hopeless = Bench::new();
     let none = rate(&hopeless, &["sim:read-us=5000", "--slice", "2m"]).expect(1);
     assert!(none.stdout.contains("there is no rating: not even 0.0157x was held"), "{}", none.stdout);
     let errors = Bench::new();
-    let failing = rate(&errors, &["sim:error-rate=0.001", "--from", "0.5"]).expect(1);
-    assert!(failing.stdout.contains("there is no rating, because operations failed: "), "{}", failing.stdout);
-    assert!(failing.stdout.contains("stopped after 101 errors"), "{}", failing.stdout);
+    rate(&errors, &["sim:error-rate=0.001", "--from", "0.5"])
+        .expect_stdout(1, &["there is no rating, because operations failed: ", "stopped after 101 errors"]);
     assert_eq!(series(&errors).steps.len(), 1, "lower loads would not make it better");
 }
 

@@ -9,13 +9,8 @@ use results::judge::{Outcome, Sla, Verdict};
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::process::{Child, Command};
-use support::{Bench, CONFIG, FLASHPROOF, LoopDevice, Nobody, OUT, Running, skip, tool, totals};
-
-const MIB: u64 = 1 << 20;
-
-/// Limits that any working machine holds.
-const LAX: [&str; 2] = ["--sla", "99%>10s"];
+use std::process::Command;
+use support::{Bench, CONFIG, FLASHPROOF, Killed, LAX, LoopDevice, MIB, Nobody, OUT, Running, skip, tool, totals};
 
 /// Sectors of a read of 1.5 KiB, a size that no other program reads.
 const RECORD_SECTORS: u32 = 3;
@@ -152,7 +147,7 @@ fn where_io_uring_is_forbidden_another_engine_is_used_and_that_is_said() {
         Running::start(command).end()
     };
     let ended = run("auto", "theirs/run").expect(0);
-    let facts: Value = serde_json::from_slice(&bench.read("theirs/run/manifest.json")).unwrap();
+    let facts = bench.json_file("theirs/run/manifest.json");
     if facts["engine_facts"]["engine"] == "io_uring" {
         return skip("this kernel lets everybody have a ring").unwrap_or(());
     }
@@ -175,9 +170,8 @@ fn a_file_is_made_written_and_known_again() {
     let bench = Bench::new();
     let config = on_file(2, "read-reqs-per-sec: 100\nwrite-reqs-per-sec: 1000");
     let ended = bench.storage(&config, &LAX).expect(0);
-    assert!(
-        ended.warnings().iter().any(|line| line.starts_with("file: 67108864 bytes of the file were never written"))
-    );
+    let unwritten = "file: 67108864 bytes of the file were never written";
+    assert!(ended.warnings().iter().any(|line| line.starts_with(unwritten)));
     let run = bench.run();
     assert_eq!(totals(&run, "reads"), (200, 0, 0));
     // 85 records fill a block, and defragmentation doubles the writes.
@@ -258,28 +252,14 @@ fn the_largest_records_and_blocks_run() {
     assert_eq!(totals(&run, "large-block-writes"), (4, 0, 0));
 }
 
-/// Busy loops, until dropped. Their niceness is [`NICE`], so that the kernel's work for a device has priority. A
-/// program that should lack a CPU gets the same niceness.
-struct Busy(Vec<Child>);
-
 /// Arguments of `nice` for the processes that compete for the CPU.
 const NICE: [&str; 2] = ["-n", "10"];
 
-impl Busy {
-    fn new(count: usize) -> Self {
-        let start = || Command::new("nice").args(NICE).args(["sh", "-c", "while :; do :; done"]).spawn().unwrap();
-        Self((0..count).map(|_| start()).collect())
-    }
-}
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        for process in &mut self.0 {
-            // Errors are ignored: the process may have ended before.
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-    }
+/// Busy loops, until dropped. Their niceness is [`NICE`], so that the kernel's work for a device has priority. A
+/// program that should lack a CPU gets the same niceness.
+fn busy(count: usize) -> Vec<Killed> {
+    let start = || Command::new("nice").args(NICE).args(["sh", "-c", "while :; do :; done"]).spawn().unwrap();
+    (0..count).map(|_| Killed(start())).collect()
 }
 
 /// The column of this name in a run's telemetry.
@@ -295,7 +275,7 @@ fn a_device_does_not_fail_because_this_program_lacks_a_cpu() {
     const SECONDS: u32 = 4;
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
-    let busy = Busy::new(4 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get()));
+    let busy = busy(4 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get()));
     let options = Options { buffer_bytes: 64 << 20, queue: true, ..Options::default() };
     let mut trace = match Trace::start(&[device.number()], options) {
         Ok(trace) => trace,

@@ -5,12 +5,7 @@ use crate::trace::captured;
 
 use device::observe::trace::{EventKind, EventOp, Options, Trace};
 use std::collections::BTreeMap;
-use support::{Bench, LoopDevice, OUT, skip, totals};
-
-const MIB: u64 = 1 << 20;
-
-/// Limits that any working machine holds.
-const LAX: [&str; 2] = ["--sla", "99%>10s"];
+use support::{Bench, LAX, LoopDevice, MIB, OUT, skip, totals};
 
 /// Replays a captured second into [`OUT`].
 fn replay<'a>(trace: &'a str, device: &'a str, more: &[&'a str]) -> Vec<&'a str> {
@@ -31,8 +26,7 @@ fn a_captured_trace_on_a_simulated_drive_is_a_run_like_any() {
     // A trace of 0.960838 s, replayed twice at half the speed: 4 s.
     assert_eq!((run.manifest.kind().as_str(), run.manifest.duration_sec), ("replay", 4));
     assert!(run.manifest.workloads[0].config.as_written.contains("large-reads: 227"));
-    let report = bench.flashproof(&["report", OUT]).expect(0);
-    assert!(report.stdout.contains("large-writes"), "{}", report.stdout);
+    bench.flashproof(&["report", OUT]).expect_stdout(0, &["large-writes"]);
     let html = bench.flashproof(&["report", OUT, "--html", "page.html"]).expect(0);
     assert!(bench.text("page.html").contains("large-writes"), "{}", html.stderr);
 }

@@ -79,7 +79,7 @@ fn select(bench: &Bench, more: &[&str]) -> Ended {
 }
 
 fn json(bench: &Bench, more: &[&str]) -> Value {
-    serde_json::from_str(&select(bench, &[more, &["--json"]].concat()).expect(0).stdout).unwrap()
+    select(bench, &[more, &["--json"]].concat()).expect(0).json()
 }
 
 #[test]
@@ -97,16 +97,11 @@ fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twic
         assert!((held / times - 1.0).abs() < 0.01 && held != times, "{held}");
         let exact = ["now", "scaled"].map(|need| choice[need]["exact"].as_f64().unwrap());
         assert!((exact[0] * times - 1.0).abs() < 0.01 && (exact[1] / exact[0] - 2.0).abs() < 1e-9, "{choice}");
-        assert_eq!(
-            ["now", "scaled"].map(|need| choice[need]["per_node"].as_u64()),
-            [Some(now), Some(scaled)],
-            "{choice}"
-        );
+        let per_node = ["now", "scaled"].map(|need| choice[need]["per_node"].as_u64());
+        assert_eq!(per_node, [Some(now), Some(scaled)], "{choice}");
         assert_eq!(choice["now"]["in_all"].as_u64(), Some(2 * now));
-        assert_eq!(
-            (&choice["margins"][0]["threshold"], &choice["margins"][0]["share_max"]),
-            (&"1ms".into(), &0.05.into())
-        );
+        let margin = &choice["margins"][0];
+        assert_eq!((&margin["threshold"], &margin["share_max"]), (&"1ms".into(), &0.05.into()));
     }
     // With the run's own I/O as the load, the result is exact.
     let io = &found["choices"][0]["does"]["io"];
@@ -146,11 +141,9 @@ fn room_and_wear_decide_where_they_ask_for_more_drives() {
 fn another_load_is_an_estimate_by_the_worse_of_operations_and_bytes() {
     let bench = Bench::new();
     write_profile(&bench, &profile(PAPER));
-    bench.storage(
-        "device-names: sim:channels=64\ntest-duration-sec: 10\nread-reqs-per-sec: 24000\nwrite-reqs-per-sec: 12000\n",
-        &[],
-    )
-    .expect(0);
+    let config =
+        "device-names: sim:channels=64\ntest-duration-sec: 10\nread-reqs-per-sec: 24000\nwrite-reqs-per-sec: 12000\n";
+    bench.storage(config, &[]).expect(0);
     let found = json(&bench, &["--candidate", "run", "--fill", "100"]);
     let choice = &found["choices"][0];
     assert_eq!(choice["basis"], "estimate");
@@ -158,9 +151,9 @@ fn another_load_is_an_estimate_by_the_worse_of_operations_and_bytes() {
     let exact = choice["now"]["exact"].as_f64().unwrap();
     assert!((exact / (1548.0 / (12.0 * 400.0 / 17.0)) - 1.0).abs() < 0.002, "{exact}");
     assert!(choice["now"]["limit"].as_str().unwrap().starts_with("write"), "{choice}");
-    let text = select(&bench, &["--candidate", "run"]).expect(0).stdout;
-    assert!(text.contains("estimate, simulated") && text.contains("it ran another load than the cluster's"), "{text}");
-    assert!(text.contains("fewer drives may be enough (flashproof rate finds the highest load)"), "{text}");
+    let told = select(&bench, &["--candidate", "run"]).expect(0);
+    told.shows(&["estimate, simulated", "it ran another load than the cluster's"]);
+    told.shows(&["fewer drives may be enough (flashproof rate finds the highest load)"]);
 }
 
 #[test]
@@ -168,13 +161,12 @@ fn what_did_not_hold_its_load_needs_no_number() {
     let bench = Bench::new();
     write_profile(&bench, &profile(PAPER));
     bench.storage("device-names: sim:read-us=3000\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n", &[]).expect(1);
-    let text = select(&bench, &["--candidate", "bad=run"]).expect(0).stdout;
-    assert!(text.contains("bad: its run did not hold the load"), "{text}");
+    select(&bench, &["--candidate", "bad=run"]).expect_stdout(0, &["bad: its run did not hold the load"]);
     // A read-only run gives no information about writes.
     fs::remove_dir_all(bench.path("run")).unwrap();
     bench.storage("device-names: sim:\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n", &[]).expect(0);
-    let text = select(&bench, &["--candidate", "run"]).expect(0).stdout;
-    assert!(text.contains("run: it was not measured with every kind of I/O of this load"), "{text}");
+    let unmeasured = "run: it was not measured with every kind of I/O of this load";
+    select(&bench, &["--candidate", "run"]).expect_stdout(0, &[unmeasured]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The record server: its devices, its configuration, its end. Other tests cover the clients' view.
 
-use crate::support::{self, Bench, LoopDevice, Running, serve, serve_as};
+use crate::support::{self, Bench, Ended, LoopDevice, Running, serve, serve_as};
 use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
@@ -16,6 +16,13 @@ fn config(more: &str) -> String {
 
 const SMALL: &str = "write-block-size 32K\n commit-to-device true";
 
+/// Asserts that no server starts with the configuration `config`, because of one error, which has all `parts`.
+#[track_caller]
+fn refused(bench: &Bench, config: &str, parts: &[&str]) -> Ended {
+    bench.write("serve.conf", config);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, parts)
+}
+
 /// Result and value of a write of `value`, or of a read.
 fn ask(port: u16, key: u64, value: Option<&[u8]>) -> (u8, Vec<u8>) {
     let answer = support::ask(("127.0.0.1", port), key, value);
@@ -29,38 +36,27 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
     for key in 0..100 {
         assert_eq!(ask(port, key, Some(&[key as u8; 300])).0, 0);
     }
-    running.signal("TERM");
-    let ended = running.end().expect(0);
-    assert!(ended.stderr.contains("finished clean shutdown"), "{}", ended.stderr);
+    running.end_by("TERM").expect_stderr(0, &["finished clean shutdown"]);
 
     let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
     assert!(running.said().contains("service ready: 100 records"), "{}", running.said());
-    assert!(
-        running.said().contains(&format!("; Ctrl-C or \"kill {}\" ends it\n", running.pid())),
-        "{}",
-        running.said()
-    );
+    let how = format!("; Ctrl-C or \"kill {}\" ends it\n", running.pid());
+    assert!(running.said().contains(&how), "{}", running.said());
     assert_eq!(ask(port, 99, None), (0, vec![99; 300]));
     assert_eq!(ask(port, 100, Some(b"committed")).0, 0);
-    running.signal("KILL");
-    assert_eq!(running.end().signal, Some(9));
+    assert_eq!(running.end_by("KILL").signal, Some(9));
 
     let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
     assert_eq!((ask(port, 100, None), ask(port, 0, None)), ((0, b"committed".to_vec()), (0, vec![0; 300])));
-    running.signal("INT");
-    running.end().expect(0);
+    running.end_by("INT").expect(0);
 
     let before = bench.read("records");
     let other = bench
         .storage("device-names: records\nfile-size-mbytes: 16\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\n", &[]);
     other.expect_error(3, &["records of namespace \"test\", written by `flashproof engine serve`"]);
-    bench.write("serve.conf", config("write-block-size 64K"));
-    let wanted = [
-        "records written with other settings: write-block-size is \"32768\" on the device and \"65536\" in the settings",
-    ];
-    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &wanted);
-    bench.write("serve.conf", config(SMALL).replace("16M", "20M"));
-    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["it holds records and has 16777216 bytes"]);
+    let wanted = "records written with other settings: write-block-size is \"32768\" on the device and \"65536\" in the settings";
+    refused(&bench, &config("write-block-size 64K"), &[wanted]);
+    refused(&bench, &config(SMALL).replace("16M", "20M"), &["it holds records and has 16777216 bytes"]);
     assert!(before == bench.read("records"), "nothing was written");
 }
 
@@ -73,8 +69,7 @@ fn in_the_background_of_a_script_the_way_to_end_it_is_kill() {
     let said = running.said();
     assert!(said.contains(&format!("; \"kill {}\" ends it\n", running.pid())), "{said}");
     running.signal("INT");
-    running.signal("TERM");
-    let ended = running.end().expect(0);
+    let ended = running.end_by("TERM").expect(0);
     assert!(!ended.stderr.contains("SIGINT") && ended.stderr.contains("finished clean shutdown"), "{}", ended.stderr);
 }
 
@@ -83,17 +78,14 @@ fn what_is_on_a_device_is_asked_for_and_a_damaged_store_is_not_written() {
     let bench = Bench::new();
     bench.write_victim("records", 16);
     let before = bench.read("records");
-    bench.write("serve.conf", config(SMALL));
-    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["records", "--erase"]);
+    refused(&bench, &config(SMALL), &["records", "--erase"]);
     let mut damaged = b"flashproof store".to_vec();
     damaged.resize(16 << 20, 7);
     bench.write("damaged", &damaged);
-    bench.write("serve.conf", config(SMALL).replace("file records", "file damaged"));
-    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["with a wrong checksum"]);
+    refused(&bench, &config(SMALL).replace("file records", "file damaged"), &["with a wrong checksum"]);
     assert!(before == bench.read("records") && damaged == bench.read("damaged"));
-    bench.write("serve.conf", config(SMALL).replace("16M", "8M"));
     bench.write("records", []);
-    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["8 write blocks for each of 2 cores"]);
+    refused(&bench, &config(SMALL).replace("16M", "8M"), &["8 write blocks for each of 2 cores"]);
 }
 
 #[test]
@@ -104,8 +96,7 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
     for (write, key) in (1..=2).flat_map(|write| (0..1_000).map(move |key| (write, key))) {
         assert_eq!(ask(port, key, Some(&value(key, write))).0, 0);
     }
-    running.signal("TERM");
-    running.end().expect(0);
+    running.terminate();
 
     let mut random = Random::new(7);
     let mut bytes = bench.read("records");
@@ -116,7 +107,7 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
     }
     bench.write("records", &bytes);
     let wanted = ["cannot open namespace test - ", "may be missing or outdated", "start with --accept-losses"];
-    let refused = bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &wanted);
+    let refused = refused(&bench, &config(SMALL), &wanted);
     assert!(refused.stderr.contains("records: write block "), "the blocks are named: {}", refused.stderr);
     assert!(bench.read("records")[blocks.clone()] == bytes[blocks.clone()], "damaged blocks are unchanged");
 
@@ -130,31 +121,27 @@ fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_nev
     let whole = |key: &u64| ask(address.port(), *key, None).0 == 0;
     let key = (0..1_000).find(whole).unwrap();
     thread::sleep(Duration::from_secs(3));
-    running.signal("TERM");
-    running.end().expect(0);
+    running.terminate();
     let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
     assert_eq!(support::statistic(("127.0.0.1", port), "lost_records_max"), said, "the losses are still reported");
     assert_eq!(ask(port, key, None).0, 0);
-    running.signal("TERM");
-    running.end().expect(0);
+    running.terminate();
 }
 
 #[test]
 fn a_port_in_use_and_a_configuration_with_mistakes_are_said() {
     let bench = Bench::new();
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
-    let port = taken.local_addr().unwrap().port();
-    bench.write("serve.conf", config(SMALL).replace("port 0", &format!("port {port}")));
-    bench
-        .flashproof(&["engine", "serve", "serve.conf"])
-        .expect_error(3, &[&format!("cannot listen on 127.0.0.1:{port}")]);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let taken = config(SMALL).replace("port 0", &format!("port {port}"));
+    refused(&bench, &taken, &[&format!("cannot listen on 127.0.0.1:{port}")]);
     assert!(!bench.exists("records"), "no file was created");
     bench.write("serve.conf", config("write-block-size 3\n nonsense 1"));
-    let ended = bench.flashproof(&["engine", "serve", "serve.conf"]).expect(2);
-    assert!(ended.stderr.contains("line 14") && ended.stderr.contains("nonsense"), "{}", ended.stderr);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_stderr(2, &["line 14", "nonsense"]);
     bench.write("serve.conf", config(SMALL));
-    let ended = bench.flashproof(&["engine", "serve", "serve.conf", "--dry-run"]).expect(0);
-    assert!(ended.stdout.contains("namespace test: write blocks of 32768 bytes on records"), "{}", ended.stdout);
+    bench
+        .line("engine serve serve.conf --dry-run")
+        .expect_stdout(0, &["namespace test: write blocks of 32768 bytes on records"]);
     bench.flashproof(&["engine", "serve", "absent.conf"]).expect_error(2, &["cannot read \"absent.conf\""]);
 }
 
@@ -166,9 +153,7 @@ fn serve_with(bench: &Bench, config: &str, more: &[&str]) -> Option<(Running, u1
 
 /// Starts a server, and ends it.
 fn serve_once(bench: &Bench, config: &str, more: &[&str]) -> Option<()> {
-    let (running, _) = serve_with(bench, config, more)?;
-    running.signal("TERM");
-    running.end().expect(0);
+    serve_with(bench, config, more)?.0.terminate();
     Some(())
 }
 
@@ -182,8 +167,7 @@ fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between()
     content[4096..4104].copy_from_slice(&[0xfc, 0x4e, 0x2b, 0xa9, 1, 0, 0, 0]);
     content[SIZE - 512..SIZE - 504].copy_from_slice(b"EFI PART");
     bench.write("records", &content);
-    bench.write("serve.conf", config(SMALL));
-    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["backup of a GPT partition table", "RAID"]);
+    refused(&bench, &config(SMALL), &["backup of a GPT partition table", "RAID"]);
     assert!(content == bench.read("records"), "nothing was written");
     if serve_once(&bench, &config(SMALL), &["--erase", "records"]).is_none() {
         return;
@@ -227,7 +211,7 @@ fn a_device_of_another_set_is_none_of_the_namespaces() {
     let new = bench.read("second");
     bench.write("second", &old);
     let said = ["first and second were not formatted together", "they belong to the sets"];
-    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &said);
+    refused(&bench, &both, &said);
     assert!(old == bench.read("second"), "nothing was written");
     bench.write("second", new);
     serve_once(&bench, &both, &[]).unwrap();
@@ -239,14 +223,11 @@ fn a_block_device_is_formatted_and_opened_again() {
     let Some(device) = LoopDevice::new(&bench, 32 << 20, &[]) else { return };
     device.put(4096, b"somebody's");
     let on = config(SMALL).replace("file records\n filesize 16M", &format!("device {}", device.name));
-    bench.write("serve.conf", &on);
-    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &[&device.name, "--erase"]);
+    refused(&bench, &on, &[&device.name, "--erase"]);
     let Some((running, port)) = serve_with(&bench, &on, &["--erase", &device.name]) else { return };
     assert_eq!(ask(port, 1, Some(b"on a device")).0, 0);
-    running.signal("KILL");
-    running.end();
+    running.end_by("KILL");
     let (running, port) = serve(&bench, &on).unwrap();
     assert_eq!(ask(port, 1, None), (0, b"on a device".to_vec()));
-    running.signal("TERM");
-    running.end().expect(0);
+    running.terminate();
 }

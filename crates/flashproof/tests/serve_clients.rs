@@ -69,12 +69,10 @@ fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did()
     let numbers = ["objects", "batch_sub_write_success", "batch_sub_read_success", "batch_sub_read_not_found"];
     assert_eq!(numbers.map(|name| namespace.number(name)), [5, 501, 2511, 1].map(Some));
 
-    running.signal("TERM");
-    running.end().expect(0);
-    let table = bench
+    running.terminate();
+    bench
         .flashproof(&["latency", "server", "-l", "serve.log", "-h", "{test}-batch-sub-read", "-f", "head", "-t", "1"])
-        .expect(0);
-    assert!(table.stdout.contains("{test}-batch-sub-read"), "{}", table.stdout);
+        .expect_stdout(0, &["{test}-batch-sub-read"]);
     let log = sizing::source::Source::open(&log, "-").unwrap();
     let log = sizing::server_log::read(vec![log]).unwrap().remove(0);
     assert_eq!(log.remarks, Vec::<String>::new());

@@ -49,19 +49,16 @@ fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
     let mut random = Random::new(seed);
     for _ in 0..kills {
         thread::sleep(Duration::from_millis(5 + random.below(120)));
-        server.signal("KILL");
-        assert_eq!(server.end().signal, Some(9));
+        assert_eq!(server.end_by("KILL").signal, Some(9));
         server = serve(&bench, &config(port)).expect("it was there before").0;
     }
     thread::sleep(Duration::from_millis(200));
-    load.signal("INT");
-    let ended = load.end();
+    let ended = load.end_by("INT");
     let run = bench.run();
     let refused = run.verdict.records_read.and_then(|read| read.refused);
     assert_eq!(refused, Some(Refused::default()), "seed {seed}: {:#?}", run.verdict.failures);
     let ((reads, failed, _), (writes, unwritten, _)) = (totals(&run, "reads"), totals(&run, "writes"));
     println!("{kills} kills: {reads} reads, {writes} writes, {failed} and {unwritten} failed");
     assert!(reads > 10 * kills && writes > 10 * kills, "{reads} {writes} {}", ended.stderr);
-    server.signal("TERM");
-    server.end().expect(0);
+    server.terminate();
 }

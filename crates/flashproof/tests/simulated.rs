@@ -47,14 +47,9 @@ fn a_drive_too_slow_for_its_load_stops_the_run_and_is_named() {
     // The drive does 50 of 100 reads per second: after 20 s, the reads are ten seconds late.
     let config = "device-names: sim:channels=1+read-us=20000+jitter-pct=0+read-mbps=0\ntest-duration-sec: 3600\nread-reqs-per-sec: 100\n\
                   max-lag-sec: 10\n";
-    let ended = bench.storage(config, &[]).expect(1);
+    bench.storage(config, &[]).expect_stdout(1, &["(max-lag-sec 10)", "the bottleneck was the device"]);
     let run = bench.run();
     assert!(run.verdict.partial && run.verdict.ran_sec < 120.0, "{}", run.verdict.ran_sec);
-    assert!(
-        ended.stdout.contains("(max-lag-sec 10)") && ended.stdout.contains("the bottleneck was the device"),
-        "{}",
-        ended.stdout
-    );
     let log = bench.text("run/act.log");
     assert!(log.contains("drive(s) can't keep up - test stopped"), "ACT's scripts look for this");
     // The same drive, behind an in-flight limit that the user set.
@@ -105,18 +100,15 @@ fn a_drive_that_slows_down_fails_from_that_slice_on() {
     let group = &bench.run().verdict.groups[0];
     let shares: Vec<f64> = group.slices.iter().map(|slice| slice.judged_share.as_ref().unwrap()[0]).collect();
     assert_eq!(shares.len(), 5);
-    assert!(
-        shares[0] == 0.0 && shares[1] == 0.0 && (0.49..0.51).contains(&shares[2]) && shares[3] == 1.0,
-        "{shares:?}"
-    );
+    assert_eq!((shares[0], shares[1], shares[3]), (0.0, 0.0, 1.0));
+    assert!((0.49..0.51).contains(&shares[2]), "{shares:?}");
 }
 
 #[test]
 fn a_simulated_day_passes_in_seconds_and_certifies_nothing() {
     let bench = Bench::new();
     let config = "device-names: sim:\ntest-duration-sec: 86400\nread-reqs-per-sec: 20\nreport-interval-sec: 60\n";
-    let ended = bench.storage(config, &[]).expect(0);
-    assert!(ended.stdout.contains("PASS (screening, "), "{}", ended.stdout);
+    bench.storage(config, &[]).expect_stdout(0, &["PASS (screening, "]);
     assert_eq!(bench.run().verdict.groups[0].slices.len(), 24);
 }
 
@@ -129,8 +121,7 @@ fn several_configurations_share_a_drive_and_each_has_a_verdict_a_log_and_its_who
     let slow = "sim:name=slow+read-us=1500+jitter-pct=0";
     bench.write("one.conf", config("sim:", 1_000));
     bench.write("two.conf", config(&format!("sim: {slow}"), 2_000));
-    let ended = bench.flashproof(&["storage", "one.conf", "two.conf", "--out", OUT]).expect(1);
-    assert!(ended.stdout.contains("\n  one: PASS: ") && ended.stdout.contains("\n  two: FAIL: "), "{}", ended.stdout);
+    bench.line("storage one.conf two.conf --out run").expect_stdout(1, &["\n  one: PASS: ", "\n  two: FAIL: "]);
     let run = bench.run();
     let outcomes: Vec<_> = run.verdict.workloads.iter().map(|it| (it.name.as_str(), it.outcome)).collect();
     assert_eq!(outcomes, [("one", Outcome::Pass), ("two", Outcome::Fail)]);
@@ -182,8 +173,7 @@ fn what_drives_counted_is_in_telemetry_and_agrees_with_what_was_recorded() {
         drives.join(",")
     );
     bench.storage(&config, &["--max-errors", "100000"]);
-    let json = bench.flashproof(&["report", OUT, "--json"]);
-    let json: serde_json::Value = serde_json::from_str(&json.stdout).unwrap();
+    let json = bench.flashproof(&["report", OUT, "--json"]).json();
     let changes = json["reports"][0]["counters"].as_array().unwrap();
     let counted = |drive: &str, column: &str| {
         let found = changes.iter().find(|it| it["device"] == drive && it["column"] == column);

@@ -33,8 +33,7 @@ fn size(bench: &Bench, args: &[&str]) -> Ended {
 fn a_folder_becomes_a_profile_and_a_configuration_that_runs() {
     let bench = Bench::new();
     let options = ["--out", "out", "--device", "sim:", "--duration", "60", "--html", "page.html"];
-    let ended = size(&bench, &[&[example("").as_str()], &options[..]].concat());
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    size(&bench, &[&[example("").as_str()], &options[..]].concat()).expect(0);
     let page = bench.text("page.html");
     let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
     assert!(
@@ -43,15 +42,10 @@ fn a_folder_becomes_a_profile_and_a_configuration_that_runs() {
     assert!(place("<table") < place("\nread-reqs-per-sec: 2080\n"), "the configuration is in the page");
     let conf = bench.text("out/test.conf");
     assert!(conf.contains("\nread-reqs-per-sec: 2080\n") && conf.contains("\nlarge-block-op-kbytes: 128\n"), "{conf}");
-    let run = bench.flashproof(&["storage", "out/test.conf", "--out", "run"]);
-    assert_eq!(run.code, Some(0), "{run:?}");
-    let again = size(&bench, &[&example(""), "--out", "out"]);
-    assert_eq!(again.code, Some(2));
-    assert!(
-        again.stderr.contains("out/profile.json - it is there already") && again.stderr.contains("--force"),
-        "{again:?}"
-    );
-    assert_eq!(size(&bench, &[&example(""), "--out", "out", "--force", "--scale", "2"]).code, Some(0));
+    bench.flashproof(&["storage", "out/test.conf", "--out", "run"]).expect(0);
+    size(&bench, &[&example(""), "--out", "out"])
+        .expect_stderr(2, &["out/profile.json - it is there already", "--force"]);
+    size(&bench, &[&example(""), "--out", "out", "--force", "--scale", "2"]).expect(0);
     assert!(bench.text("out/test.conf").contains("\nread-reqs-per-sec: 4160\n"));
 }
 
@@ -63,15 +57,9 @@ fn what_does_not_balance_is_marked_and_not_used_unless_accepted() {
                   loop2         2267.00  62738.00  292.00  34572.00\n";
     bench.write("iostat.txt", iostat);
     let args = ["--log", &example(LOG), "--iostat", "iostat.txt", "--out", "out"];
-    let ended = size(&bench, &args);
-    assert_eq!(ended.code, Some(4), "{ended:?}");
-    assert!(
-        ended.stdout.contains("DOES NOT BALANCE") && ended.stdout.contains("another program used the drive"),
-        "{ended:?}"
-    );
+    size(&bench, &args).expect_stdout(4, &["DOES NOT BALANCE", "another program used the drive"]);
     assert!(bench.exists("out/profile.json") && !bench.exists("out/test.conf"));
-    let accepted = size(&bench, &[&args[..], &["--force", "--accept-unbalanced"]].concat());
-    assert_eq!(accepted.code, Some(4));
+    size(&bench, &[&args[..], &["--force", "--accept-unbalanced"]].concat()).expect(4);
     assert!(bench.text("out/test.conf").contains("IN DOUBT"));
 }
 
@@ -134,10 +122,8 @@ fn a_log_of_a_hostile_writer_is_read_as_far_as_it_is_one() {
     let long = [b"x".repeat(64 << 20), b"\n".to_vec()].concat();
     text.splice(middle..middle, [&b"\0\0\0\x1b[2J\n"[..], &long].concat());
     bench.write("hostile.log", text);
-    let ended = size(&bench, &["--log", "hostile.log"]);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(!ended.stdout.contains('\x1b') && ended.stdout.contains("2,0"), "{ended:?}");
-    assert!(ended.stdout.contains("Remarks:"), "{ended:?}");
+    let ended = size(&bench, &["--log", "hostile.log"]).expect_stdout(0, &["2,0", "Remarks:"]);
+    assert!(!ended.stdout.contains('\x1b'), "{ended:?}");
 }
 
 #[test]
@@ -146,15 +132,9 @@ fn two_nodes_with_devices_of_one_name_are_two() {
     let log = log();
     bench.write("a.log", &log);
     bench.write("b.log", log.replace("32c901000000fc02", "bb9050011ac4202"));
-    let ended = size(&bench, &["--log", "a.log", "b.log"]);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
-    assert!(
-        ended.stdout.contains("loop2 (32C901000000FC02)") && ended.stdout.contains("loop2 (BB9050011AC4202)"),
-        "{ended:?}"
-    );
-    let whose = size(&bench, &["--log", "a.log", "b.log", "--iostat", &example(IOSTAT)]);
-    assert!(whose.code == Some(2) && whose.stderr.contains("--iostat NODE="), "{whose:?}");
+    size(&bench, &["--log", "a.log", "b.log"])
+        .expect_stdout(0, &["loop2 (32C901000000FC02)", "loop2 (BB9050011AC4202)"]);
+    size(&bench, &["--log", "a.log", "b.log", "--iostat", &example(IOSTAT)]).expect_stderr(2, &["--iostat NODE="]);
     let of_one = format!("bb9050011ac4202={}", example(IOSTAT));
-    let ended = size(&bench, &["--log", "a.log", "b.log", "--iostat", &of_one]);
-    assert_eq!(ended.code, Some(0), "{ended:?}");
+    size(&bench, &["--log", "a.log", "b.log", "--iostat", &of_one]).expect(0);
 }

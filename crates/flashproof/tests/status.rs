@@ -11,15 +11,12 @@ fn started(bench: &Bench, seconds: u32) -> Running {
     File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
     let config = format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n");
     let mut running = bench.start(&config, &["--sla", "99%>10s"]);
-    running.wait_until("its first interval", || {
-        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
-    });
+    running.wait_for_interval(bench, OUT);
     running
 }
 
 fn status(bench: &Bench, code: i32) -> Value {
-    let ended = bench.flashproof(&["report", "status", OUT, "--json"]).expect(code);
-    serde_json::from_str(&ended.stdout).unwrap()
+    bench.flashproof(&["report", "status", OUT, "--json"]).expect(code).json()
 }
 
 #[test]
@@ -31,8 +28,8 @@ fn a_run_that_goes_on_is_told_from_one_that_is_held_and_one_that_was_killed() {
     assert_eq!(going_on["pid"], running.pid());
     assert_eq!(going_on["streams"][0]["offered_iops"], 100.0);
     assert!(going_on["ends_unix_ms"].as_u64().unwrap() > 600_000, "{going_on}");
-    let text = bench.flashproof(&["report", "status", OUT]).expect(0).stdout;
-    assert!(text.contains(&format!("running (process {}): last interval ", running.pid())), "{text}");
+    let says = format!("running (process {}): last interval ", running.pid());
+    bench.flashproof(&["report", "status", OUT]).expect_stdout(0, &[&says]);
     running.signal("STOP");
     // The signal takes effect after a moment.
     running.wait_until("it is held", || {
@@ -42,8 +39,7 @@ fn a_run_that_goes_on_is_told_from_one_that_is_held_and_one_that_was_killed() {
     running.signal("CONT");
     running
         .wait_until("it goes on", || bench.flashproof(&["report", "status", OUT]).stdout.contains(": last interval "));
-    running.signal("KILL");
-    assert_eq!(running.end().signal, Some(9));
+    assert_eq!(running.end_by("KILL").signal, Some(9));
     // Directly after the kill, the state is certain, without waiting to see if the files still grow.
     let killed = status(&bench, 4);
     assert_eq!((&killed["phase"], &killed["ends_unix_ms"]), (&Value::from("killed"), &Value::Null), "{killed}");
@@ -58,19 +54,11 @@ fn a_series_that_was_killed_is_told_to_be_over_at_once() {
     bench.write("a.conf", "device-names: file\nfile-size-mbytes: 16\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n");
     let options = ["certify", "--config", "a.conf", "--load", "1", "--no-prep", "--duration", "600s"];
     let mut running = Running::start(bench.prepare(&[&options[..], &["--sla", "99%>10s", "--out", "series"]].concat()));
-    running.wait_until("its first interval", || {
-        bench.exists("series/stage-1/telemetry.csv") && bench.text("series/stage-1/telemetry.csv").lines().count() > 1
-    });
+    running.wait_for_interval(&bench, "series/stage-1");
     assert!(bench.flashproof(&["report", "status", "series"]).expect(0).stdout.contains(" left in the planned steps"));
-    running.signal("KILL");
-    assert_eq!(running.end().signal, Some(9));
-    let ended = bench.flashproof(&["report", "status", "series"]).expect(4);
-    assert!(ended.stdout.contains("NOT RUNNING"), "{}", ended.stdout);
-    assert!(
-        [" left, ends ", " left in the planned"].iter().all(|left| !ended.stdout.contains(left)),
-        "{}",
-        ended.stdout
-    );
+    assert_eq!(running.end_by("KILL").signal, Some(9));
+    let ended = bench.flashproof(&["report", "status", "series"]).expect_stdout(4, &["NOT RUNNING"]);
+    assert!([" left, ends ", " left in the planned"].iter().all(|left| !ended.stdout.contains(left)), "{ended:?}");
 }
 
 #[test]
@@ -82,11 +70,7 @@ fn of_several_directories_each_is_shown_and_the_worst_gives_the_code() {
     }
     bench.flashproof(&["report", "status", "good"]).expect(0);
     let both = bench.flashproof(&["report", "status", "good", "bad"]).expect(1);
-    assert!(
-        both.stdout.starts_with("good  sim:\n") && both.stdout.contains("\n\nbad  sim:read-us=9000\n"),
-        "{}",
-        both.stdout
-    );
+    assert!(both.stdout.starts_with("good  sim:\n") && both.stdout.contains("\n\nbad  sim:read-us=9000\n"), "{both:?}");
     let json = bench.flashproof(&["report", "status", "bad", "good", "--json"]).expect(1);
     let read: Vec<Value> = serde_json::Deserializer::from_str(&json.stdout).into_iter().map(Result::unwrap).collect();
     assert_eq!(read.iter().map(|status| &status["outcome"]).collect::<Vec<_>>(), ["fail", "pass"]);
@@ -108,10 +92,6 @@ fn a_watched_run_is_shown_until_its_verdict() {
 #[test]
 fn a_place_without_a_run_is_named() {
     let bench = Bench::new();
-    bench
-        .flashproof(&["report", "status", "nowhere"])
-        .expect_error(3, &["reading nowhere - No such file", "check the path"]);
-    bench
-        .flashproof(&["report", "status", "."])
-        .expect_error(3, &["the directory is empty; give the directory of a run"]);
+    bench.line("report status nowhere").expect_error(3, &["reading nowhere - No such file", "check the path"]);
+    bench.line("report status .").expect_error(3, &["the directory is empty; give the directory of a run"]);
 }

@@ -1,7 +1,7 @@
 //! Two nodes, one of which is killed, stopped or cut off: the other takes over, and acknowledged writes survive.
 
 use crate::support::{OUT, Running, ask, delete, info, statistic_of, totals};
-use crate::two_nodes::{OK, PAIRED, PATIENT, Pair, TIMEOUT, end, stands_still, until};
+use crate::two_nodes::{OK, PAIRED, PATIENT, Pair, TIMEOUT, stands_still, until};
 use results::judge::Refused;
 use std::net::SocketAddr;
 use std::thread;
@@ -78,8 +78,7 @@ impl Load {
 
 pub(crate) fn kill_9(node: Option<Running>) {
     let node = node.unwrap();
-    node.signal("KILL");
-    assert_eq!(node.end().signal, Some(9));
+    assert_eq!(node.end_by("KILL").signal, Some(9));
 }
 
 /// A node is killed under load, and restarted. When it has all records again, the same is done with the other node.
@@ -115,7 +114,7 @@ fn kill(killed: usize) {
     pair.addresses.iter().for_each(|at| assert_eq!(value_of(*at, key), b"by the one that was killed first"));
     thread::sleep(Duration::from_millis(300));
     load.end(&pair);
-    [returned, again].into_iter().for_each(end);
+    [returned, again].into_iter().for_each(Running::terminate);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, key + 1));
     assert!(of_a[..1000].iter().all(|record| record.result == OK && record.value.len() == 500));
     assert_eq!(of_a, of_b);
@@ -164,7 +163,7 @@ fn a_node_that_returns_gets_what_it_lacks_and_loses_what_was_deleted_at_the_rate
     let received = statistic_of(of_b, "namespace/test", "migrate_record_receives");
     println!("{sent} records sent, {received} received");
     assert!(received > 0 && sent < KEYS, "only the missing records");
-    [a, b].into_iter().for_each(end);
+    [a, b].into_iter().for_each(Running::terminate);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, KEYS));
     for (key, record) in of_a.iter().enumerate() {
         let wanted: (u8, &[u8]) = match key {
@@ -185,13 +184,13 @@ fn a_node_whose_device_was_cleared_gets_all_records() {
         let Some(nodes) = pair.start_both() else { return };
         let key = pair.key_of(cleared, 0);
         (0..200).for_each(|key| _ = until_written(pair.addresses[key as usize % 2], key, b"kept"));
-        nodes.into_iter().for_each(end);
+        nodes.into_iter().for_each(Running::terminate);
         std::fs::remove_file(pair.bench.path(["a.records", "b.records"][cleared])).unwrap();
         // The order in which the nodes start does not matter.
         let mut nodes = [1 - cleared, cleared].map(|node| pair.start(node).unwrap());
         nodes.iter_mut().for_each(|node| node.wait_to_hear(PAIRED));
         assert_eq!(value_of(pair.addresses[cleared], key), b"kept");
-        nodes.into_iter().for_each(end);
+        nodes.into_iter().for_each(Running::terminate);
         let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 200));
         assert!(of_a.iter().all(|record| record.value == b"kept"));
         assert_eq!(of_a, of_b);
@@ -214,7 +213,7 @@ fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
     let Some([mut a, b]) = pair.start_both() else { return };
     let (key, other) = (pair.key_of(0, 0), pair.key_of(1, 0));
     [key, other].iter().for_each(|key| _ = until_written(pair.addresses[0], *key, b"x"));
-    end(b);
+    b.terminate();
     a.wait_to_hear(TOOK_OVER);
     assert_eq!(value_of(pair.addresses[0], other), b"x");
     let mut b = pair.start(1).unwrap();
@@ -223,7 +222,7 @@ fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
         until_written(at, key, b"y");
         until_written(at, other, b"y");
     }
-    [a, b].into_iter().for_each(end);
+    [a, b].into_iter().for_each(Running::terminate);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, key.max(other) + 1));
     assert_eq!((of_a[key as usize].value.as_slice(), &of_a), (&b"y"[..], &of_b));
 }
@@ -240,13 +239,13 @@ fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_i
     pair.addresses.iter().for_each(|at| assert_eq!(value_of(*at, key), b"in memory"));
     // This write is also in memory only, but the node has recorded that it is ahead of the other.
     until_written(pair.addresses[1], key, b"later");
-    end(a);
+    a.terminate();
     let mut a = pair.start(0).unwrap();
     assert_eq!(value_of(pair.addresses[0], key), b"later");
     // On a busy machine, the restart can take longer than a takeover, after which the node does lack records.
     assert!(!a.said().contains(LACKS) || b.said().contains(TOOK_OVER), "{}\n{}", a.said(), b.said());
     a.wait_to_hear("connected to node ");
-    [a, b].into_iter().for_each(end);
+    [a, b].into_iter().for_each(Running::terminate);
 }
 
 /// The second node is stopped for a while, and continues. `namespace`: a line of the configuration of its namespace.
@@ -289,7 +288,7 @@ fn stop_second(namespace: &'static str) {
     if let Some(load) = load {
         load.end(&pair);
     }
-    [a, b].into_iter().for_each(end);
+    [a, b].into_iter().for_each(Running::terminate);
 }
 
 #[test]
@@ -321,7 +320,7 @@ fn a_lease_ends_where_the_master_alone_acknowledges() {
     assert!(last < Duration::from_secs(4), "{last:?}");
     a.signal("CONT");
     until_written(pair.addresses[1], key, b"y");
-    [a, b].into_iter().for_each(end);
+    [a, b].into_iter().for_each(Running::terminate);
 }
 
 #[test]
@@ -346,7 +345,7 @@ fn the_first_node_is_stopped_and_the_second_refuses_writes_until_it_continues() 
         keys.iter().for_each(|key| _ = until_written(at, *key, b"after"));
     }
     assert!(![&a, &b].iter().any(|node| node.said().contains(TOOK_OVER)), "{}\n{}", a.said(), b.said());
-    [a, b].into_iter().for_each(end);
+    [a, b].into_iter().for_each(Running::terminate);
 }
 
 #[test]
@@ -375,5 +374,5 @@ fn under_a_split_the_first_node_alone_acknowledges_writes() {
     pair.join("up");
     b.wait_to_hear(LACKS);
     (0..50).for_each(|key| assert_eq!(value_of(at[1], key), b"first"));
-    [a, b].into_iter().for_each(end);
+    [a, b].into_iter().for_each(Running::terminate);
 }

@@ -1,9 +1,7 @@
 //! `flashproof storage tenants`: record stores that share a drive, each with its space, its rates and its verdict.
 
 use crate::support;
-use support::{Bench, LoopDevice, OUT, totals};
-
-const MIB: u64 = 1 << 20;
+use support::{Bench, LoopDevice, MIB, OUT, totals};
 
 /// Two stores; the second has the further lines `more`.
 fn two(more: &str) -> String {
@@ -19,8 +17,7 @@ fn the_example_runs_on_a_simulated_drive_and_each_tenant_has_its_rates_and_its_v
     let text =
         include_str!("../../../examples/tenants/ycsb-a-four.toml").replace("3600", "20").replace("40_000", "8_000");
     bench.write("four.toml", text);
-    let dry = bench.flashproof(&["storage", "tenants", "four.toml", "--dry-run"]).expect(0);
-    assert!(dry.stdout.contains("engine WA") && dry.stdout.contains("c-128k"), "{}", dry.stdout);
+    bench.flashproof(&["storage", "tenants", "four.toml", "--dry-run"]).expect_stdout(0, &["engine WA", "c-128k"]);
     let ended =
         bench.flashproof(&["storage", "tenants", "four.toml", "--device", "sim:capacity=8GiB", "--out", OUT]).expect(0);
     for name in ["a-32k", "b-64k", "c-128k", "d-256k"] {
@@ -84,9 +81,10 @@ fn a_drive_that_is_too_slow_fails_and_does_not_fill_the_store() {
     let run = |drive: &str| {
         bench.flashproof(&["storage", "tenants", "tight.toml", "--device", drive, "--quiet", "--sla", "99.9%>64ms"])
     };
-    let slow = run("sim:write-us=80000").expect(1).stdout;
-    assert!(slow.contains("stopped because tight/writes@sim:write-us=80000 was 10."), "{slow}");
-    assert!(slow.contains("the bottleneck was the device"), "{slow}");
+    run("sim:write-us=80000").expect_stdout(
+        1,
+        &["stopped because tight/writes@sim:write-us=80000 was 10.", "the bottleneck was the device"],
+    );
     let fast = run("sim:write-us=50+read-us=50+write-mbps=0+read-mbps=0").expect(0).stdout;
     assert!(fast.starts_with("PASS"), "{fast}");
 }
@@ -123,16 +121,10 @@ fn what_cannot_be_run_is_refused_with_what_and_why() {
         bench.flashproof(&["storage", "tenants", "two.toml", "--device", "sim:", "--out", OUT]).expect_error(2, &[why]);
         assert!(!bench.exists(OUT), "{more}");
         if why.contains("has bytes") || why.contains("fill-pct to") {
-            bench
-                .flashproof(&["storage", "tenants", "two.toml", "--device", "sim:", "--dry-run"])
-                .expect_error(2, &[why]);
+            bench.line("storage tenants two.toml --device sim: --dry-run").expect_error(2, &[why]);
         }
     }
     bench.write("two.toml", two(""));
-    bench
-        .flashproof(&["storage", "tenants", "two.toml"])
-        .expect_error(2, &["tenant \"a\": it has no device - give --device DEVICE"]);
-    bench
-        .flashproof(&["storage", "tenants", "two.toml", "two.toml", "--device", "sim:"])
-        .expect_error(2, &["two.toml"]);
+    bench.line("storage tenants two.toml").expect_error(2, &["tenant \"a\": it has no device - give --device DEVICE"]);
+    bench.line("storage tenants two.toml two.toml --device sim:").expect_error(2, &["two.toml"]);
 }

@@ -11,11 +11,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode};
-use support::{Bench, OUT, skip};
+use support::{Bench, Killed, OUT, skip};
 
 /// A pseudoterminal: `window` is the side of a terminal window or a connection, `inside` the side of the programs.
 struct Terminal {
@@ -41,7 +41,7 @@ impl Terminal {
     }
 
     /// Starts `command` in a session that has this terminal, as a login shell does.
-    fn run(&self, command: &Command) -> Option<Child> {
+    fn run(&self, command: &Command) -> Option<Killed> {
         let mut session = Command::new("setsid");
         session.arg("--ctty").arg(command.get_program()).args(command.get_args());
         session.current_dir(command.get_current_dir().unwrap());
@@ -53,19 +53,9 @@ impl Terminal {
         }
         let end = || Stdio::from(self.inside.try_clone().unwrap());
         match session.stdin(end()).stdout(end()).stderr(end()).spawn() {
-            Ok(child) => Some(child),
+            Ok(child) => Some(Killed(child)),
             Err(error) => skip(&format!("setsid: {error}")),
         }
-    }
-}
-
-/// A process that is killed when dropped, also if a test fails.
-struct Guard(Child);
-
-impl Drop for Guard {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
@@ -93,8 +83,7 @@ fn command(bench: &Bench, seconds: u32) -> Command {
 fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() {
     let bench = Bench::new();
     let Some(terminal) = Terminal::open(80) else { return };
-    let Some(child) = terminal.run(&command(&bench, 6)) else { return };
-    let mut child = Guard(child);
+    let Some(mut child) = terminal.run(&command(&bench, 6)) else { return };
     wait_for("its first interval", || intervals(&bench.path(OUT)) > 0);
     // Closing the last descriptor of the window causes SIGHUP, and EIO for writes.
     drop(terminal);
@@ -115,8 +104,7 @@ fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
         let host = server.host();
         let options = ["--host", &host, "--user", "me", "--duration", "1", "--every", "1", "--out", OUT];
         let command = bench.prepare(&[&["size", "collect"], &options[..]].concat());
-        let Some(child) = terminal.run(&command) else { return };
-        let mut child = Guard(child);
+        let Some(mut child) = terminal.run(&command) else { return };
         let mut shown = String::new();
         wait_for("the question", || {
             shown += &read_so_far(&terminal);
@@ -156,8 +144,7 @@ fn a_terminal_that_takes_no_more_holds_up_nothing() {
     let Some(terminal) = Terminal::open(80) else { return };
     // The effect of Ctrl-S, or of a broken connection: writes block.
     rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
-    let Some(child) = terminal.run(&command(&bench, 3)) else { return };
-    let _child = Guard(child);
+    let Some(_child) = terminal.run(&command(&bench, 3)) else { return };
     wait_for("its verdict", || bench.exists("run/verdict.json"));
     assert_eq!(bench.run().agrees(), Some(true));
 }
@@ -168,8 +155,7 @@ fn a_terminal_that_takes_no_more_does_not_hold_up_a_series_between_its_stages() 
     let Some(terminal) = Terminal::open(80) else { return };
     rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
     let command = bench.prepare(&["certify", "--out", "series", "--load", "0.1", "--duration", "60s"]);
-    let Some(child) = terminal.run(&command) else { return };
-    let _child = Guard(child);
+    let Some(_child) = terminal.run(&command) else { return };
     wait_for("its conclusion", || {
         Series::read(&bench.path("series")).ok().flatten().is_some_and(|series| series.conclusion.is_some())
     });
@@ -181,8 +167,8 @@ fn what_comes_after_progress_begins_on_a_line_of_its_own() {
     let bench = Bench::new();
     let Some(terminal) = Terminal::open(80) else { return };
     let command = bench.prepare(&["certify", "--out", "series", "--load", "0.1", "--duration", "60s"]);
-    let Some(child) = terminal.run(&command) else { return };
-    assert_eq!(Guard(child).0.wait().unwrap().code(), Some(0));
+    let Some(mut child) = terminal.run(&command) else { return };
+    assert_eq!(child.0.wait().unwrap().code(), Some(0));
     let Terminal { mut window, inside } = terminal;
     drop(inside);
     let mut text = Vec::new();
@@ -197,16 +183,14 @@ fn what_comes_after_progress_begins_on_a_line_of_its_own() {
 #[test]
 fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
     let bench = Bench::new();
-    bench.write(
-        "test.conf",
-        "device-names: sim:stall-at-s=2+stall-ms=500\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n",
-    );
+    let config = "device-names: sim:stall-at-s=2+stall-ms=500\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n";
+    bench.write("test.conf", config);
     for (no_color, said) in [("", "\x1b[1;31mFAIL\x1b[0m (screening, SLA "), ("1", "FAIL (screening, SLA ")] {
         let Some(terminal) = Terminal::open(60) else { return };
         let mut command = bench.prepare(&["storage", "test.conf", "--quiet", "--out", &format!("run{no_color}")]);
         command.env("NO_COLOR", no_color);
-        let Some(child) = terminal.run(&command) else { return };
-        assert_eq!(Guard(child).0.wait().unwrap().code(), Some(1));
+        let Some(mut child) = terminal.run(&command) else { return };
+        assert_eq!(child.0.wait().unwrap().code(), Some(1));
         let page = read_so_far(&terminal);
         assert!(page.starts_with(said), "{page:?}");
         assert!(page.replace(said, "").lines().all(|line| line.trim_end().chars().count() < 60), "{page}");
@@ -218,8 +202,7 @@ fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
 fn progress_fits_a_narrow_terminal_and_a_file_gets_no_carriage_returns() {
     let bench = Bench::new();
     let Some(mut terminal) = Terminal::open(40) else { return };
-    let Some(child) = terminal.run(&command(&bench, 2)) else { return };
-    let mut child = Guard(child);
+    let Some(mut child) = terminal.run(&command(&bench, 2)) else { return };
     assert_eq!(child.0.wait().unwrap().code(), Some(0));
     let mut text = vec![0; 1 << 16];
     let length = terminal.window.read(&mut text).unwrap();

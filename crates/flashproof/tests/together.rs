@@ -2,14 +2,18 @@
 
 use crate::support;
 
-use crate::two_nodes::{PATIENT, Pair, end};
+use crate::two_nodes::{PATIENT, Pair};
 use conclusions::together::{HostRun, judge};
 use results::cell::{Latencies, latencies};
 use results::judge::Outcome;
 use results::run_dir::{HlogKind, each_window, manifest};
 use std::fs;
+use std::path::PathBuf;
 use support::lab::{BY_SLURM, LAB, Lab, kill};
-use support::{Bench, LoopDevice, statistic};
+use support::{Bench, LoopDevice, Running, statistic};
+
+/// Command of 20 simulated seconds.
+const READS: &str = "fio --name=r --rw=randread --bs=4k --iodepth=16 --runtime=20 --time_based";
 
 /// A run of 20 simulated seconds on a drive with the seed `seed`, as the part of a host.
 fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> HostRun {
@@ -18,11 +22,13 @@ fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> HostRun {
 
 /// Like [`part`], with other limits.
 fn part_of(bench: &Bench, host: &str, seed: u32, rate: u32, limits: &str) -> HostRun {
-    let drive = format!("--filename=sim:channels=4+read-us=200+seed={seed}");
-    let (rate, out) = (format!("--rate_iops={rate}"), format!("of-{host}"));
-    let job = ["fio", "--name=r", "--rw=randread", "--bs=4k", "--iodepth=16", "--runtime=20", "--time_based"];
-    bench.flashproof(&[&job[..], &[&drive, &rate, "--sla", limits, "--out", &out]].concat()).expect(0);
-    let dir = bench.path(&out);
+    let (drive, out) = (format!("sim:channels=4+read-us=200+seed={seed}"), format!("of-{host}"));
+    bench.line(&format!("{READS} --filename={drive} --rate_iops={rate} --sla {limits} --out {out}")).expect(0);
+    recorded(host, bench.path(out))
+}
+
+/// The recorded run in `dir`, as the part of a host.
+fn recorded(host: &str, dir: PathBuf) -> HostRun {
     // Simulated runs do not begin at the agreed time: the difference is declared as a difference of clocks.
     let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
     HostRun { host: host.to_owned(), dir, clock_ahead_ms, missing: None }
@@ -67,10 +73,8 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
     let lost = with(&|part| part.missing = Some("its process is gone".to_owned()));
     assert_eq!(lost, (Outcome::Invalid, "n2 has no result: its process is gone".to_owned()));
     let late = with(&|part| part.clock_ahead_ms -= 700);
-    assert_eq!(
-        late,
-        (Outcome::Invalid, "n2 began 700 ms away from the agreed start; at most 500 ms are allowed".to_owned())
-    );
+    let why = "n2 began 700 ms away from the agreed start; at most 500 ms are allowed";
+    assert_eq!(late, (Outcome::Invalid, why.to_owned()));
     // Without its verdict, the run of a host counts as killed.
     let killed = bench.path("killed");
     support::tool("cp", &["-r", parts[1].dir.to_str().unwrap(), killed.to_str().unwrap()]).unwrap();
@@ -86,17 +90,7 @@ fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and
     assert!((42_000..60_000).contains(&ops), "{ops}");
     let other = part(&bench, "n3", 3, 2_000);
     fs::remove_dir_all(&other.dir).unwrap();
-    let mixed = bench.flashproof(&[
-        "fio",
-        "--name=w",
-        "--filename=sim:",
-        "--rw=randwrite",
-        "--runtime=20",
-        "--time_based",
-        "--out",
-        "of-n3",
-    ]);
-    mixed.expect(0);
+    bench.line("fio --name=w --filename=sim: --rw=randwrite --runtime=20 --time_based --out of-n3").expect(0);
     let limits = part_of(&bench, "n4", 4, 2_000, "6%>1ms");
     let error = judge(&[parts[0].clone(), limits], AGREED).unwrap_err().to_string();
     assert!(error.contains("n4 ran a different test: other limits"), "{error}");
@@ -112,21 +106,9 @@ fn one_slow_host_among_three_fails_the_whole() {
     let bench = Bench::new();
     let mut parts = vec![part(&bench, "n1", 1, 2_000), part(&bench, "n2", 2, 2_000)];
     fs::create_dir(bench.path("slow")).unwrap();
-    let job = [
-        "fio",
-        "--name=r",
-        "--rw=randread",
-        "--bs=4k",
-        "--iodepth=16",
-        "--runtime=20",
-        "--time_based",
-        "--rate_iops=2000",
-    ];
-    let slow = ["--filename=sim:channels=4+read-us=1500", "--sla", "5%>1ms", "--out", "slow/run"];
-    bench.flashproof(&[&job[..], &slow[..]].concat()).expect(1);
-    let dir = bench.path("slow/run");
-    let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
-    parts.push(HostRun { host: "n3".to_owned(), dir, clock_ahead_ms, missing: None });
+    let slow = "--rate_iops=2000 --filename=sim:channels=4+read-us=1500 --sla 5%>1ms --out slow/run";
+    bench.line(&format!("{READS} {slow}")).expect(1);
+    parts.push(recorded("n3", bench.path("slow/run")));
     let together = judge(&parts, AGREED).unwrap();
     assert_eq!(together.outcome, Outcome::Fail, "{}", together.text());
     assert!(together.reasons[0].contains("n3:sim:"), "{}", together.text());
@@ -153,8 +135,8 @@ fn hosts_of_slurm_read_a_shared_device_at_one_instant_and_a_killed_one_is_named(
         slurm.run("scancel", &["--name", &lab.job_name(), "--state=PENDING"]);
         is_over()
     });
-    let text = lab.fleet(&["status", LAB]).expect(4).stdout;
-    assert!(text.contains(&format!("INVALID over 3 hosts: n8 ({}) has no result: ", device.name)), "{text}");
+    let invalid = format!("INVALID over 3 hosts: n8 ({}) has no result: ", device.name);
+    lab.fleet(&["status", LAB]).expect_stdout(4, &[&invalid]);
     lab.fleet(&["run", LAB, "--failed"]).expect(0);
     slurm.until("the step is over again", || lab.events(2, "read", "ended") == 1 && is_over());
     let status = lab.status();
@@ -199,5 +181,5 @@ fn four_clients_of_two_record_engines_are_one_load() {
     let counted = |name: &str| pair.addresses.iter().map(|at| statistic(at, name)).sum::<u64>();
     assert_eq!(counted("client_read_success"), ops("read"), "{status}");
     assert_eq!(counted("client_write_success"), ops("write") + 1_000, "{status}");
-    nodes.into_iter().for_each(end);
+    nodes.into_iter().for_each(Running::terminate);
 }

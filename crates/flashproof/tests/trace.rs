@@ -6,9 +6,7 @@ use crate::support;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use support::{Bench, Ended, LoopDevice, Nobody, Running, Undo, skip, tool};
-
-const MIB: u64 = 1 << 20;
+use support::{Bench, LoopDevice, MIB, Nobody, Running, Undo, skip, tool, words};
 
 /// A second of a server's tracepoints: see the README beside them.
 pub(crate) fn captured(name: &str) -> PathBuf {
@@ -22,21 +20,13 @@ const COUNTS_4_9: &str = "flush 0 392;read 1024 289;read 1536 12;read 2560 286;r
 const COUNTS_8_0: &str = "flush 0 384;read 1024 285;read 1536 16;read 2560 303;read 4608 300;read 8704 299;\
                           read 16896 301;read 33280 301;read 66048 294;read 131072 227;write 131072 192;";
 
-/// Standard output as JSON.
-fn json(ended: &Ended) -> Value {
-    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}\n{}", ended.stdout, ended.stderr))
-}
-
 /// `type bytes count;` of each size, sorted.
 fn counts(sums: &Value) -> String {
     let mut counts = Vec::new();
     for kind in sums["kinds"].as_array().unwrap() {
         for size in kind["sizes"].as_array().unwrap() {
-            counts.push((
-                kind["type"].as_str().unwrap(),
-                size["bytes"].as_u64().unwrap(),
-                size["count"].as_u64().unwrap(),
-            ));
+            let [bytes, count] = ["bytes", "count"].map(|name| size[name].as_u64().unwrap());
+            counts.push((kind["type"].as_str().unwrap(), bytes, count));
         }
     }
     counts.sort_unstable();
@@ -61,8 +51,8 @@ fn a_captured_trace_has_the_counts_that_awk_finds() {
     {
         let path = captured(name);
         let ended = bench.flashproof(&["trace", "--from", path.to_str().unwrap(), "--json"]).expect(0);
-        assert_eq!(counts(&json(&ended)), expected, "{name}");
-        let span = json(&ended)["seconds"].as_f64().unwrap();
+        assert_eq!(counts(&ended.json()), expected, "{name}");
+        let span = ended.json()["seconds"].as_f64().unwrap();
         assert!((span - seconds).abs() < 0.001, "{span}");
     }
 }
@@ -74,7 +64,7 @@ fn lines_of_operations_read_back_are_the_same_trace() {
     let from = |name: &str, more: &[&str]| bench.flashproof(&[&["trace", "--from", name], more].concat()).expect(0);
     let ops = from(path.to_str().unwrap(), &["--ops"]).stdout;
     bench.write("ops.txt", &ops);
-    let (first, second) = (json(&from(path.to_str().unwrap(), &["--json"])), json(&from("ops.txt", &["--json"])));
+    let (first, second) = (from(path.to_str().unwrap(), &["--json"]).json(), from("ops.txt", &["--json"]).json());
     assert_eq!(counts(&second), COUNTS_8_0);
     assert_eq!(first["top_processes"], second["top_processes"]);
     assert_eq!(first["not_completed"], second["not_completed"]);
@@ -112,16 +102,16 @@ fn what_is_missing_in_a_trace_that_is_read_is_said() {
     bench.write("iosnoop.txt", iosnoop);
     let ended = bench.flashproof(&["trace", "--from", "iosnoop.txt"]).expect(0);
     let warnings = ended.warnings().join("\n");
-    assert!(
-        warnings.contains("offsets and sizes of 1 request are unknown: on recent kernels, iosnoop prints"),
-        "{warnings}"
-    );
-    assert!(warnings.contains("the start times of 2 requests are missing"), "{warnings}");
+    for told in [
+        "offsets and sizes of 1 request are unknown: on recent kernels, iosnoop prints",
+        "the start times of 2 requests are missing",
+    ] {
+        assert!(warnings.contains(told), "{told}: {warnings}");
+    }
     assert!(ended.stdout.contains("2 requests of unknown length"), "{}", ended.stdout);
     let one = bench.flashproof(&["trace", "--from", "iosnoop.txt", "8:16", "--json"]).expect(0);
-    assert_eq!(counts(&json(&one)), "read 4096 1;");
-    let none = bench.flashproof(&["trace", "--from", "iosnoop.txt", "9,9"]).expect(2);
-    assert!(none.stderr.contains("cannot show requests of 9,9"), "{}", none.stderr);
+    assert_eq!(counts(&one.json()), "read 4096 1;");
+    bench.flashproof(&["trace", "--from", "iosnoop.txt", "9,9"]).expect_stderr(2, &["cannot show requests of 9,9"]);
 
     bench.write("lost.txt", " a-1 [000] .... 1.0: block_rq_issue: 8,0 R 4096 () 64 + 8 [a]\nCPU:1 [LOST 532 EVENTS]\n");
     let ended = bench.flashproof(&["trace", "--from", "lost.txt"]).expect(0);
@@ -180,23 +170,15 @@ fn fio_and_the_trace_agree_to_the_operation() {
     for (name, kind, bytes, count) in
         [("r", "randread", 4096, 997), ("w", "randwrite", 32_768, 499), ("t", "randtrim", 65_536, 101)]
     {
-        let arguments = [
-            format!("--name={name}"),
-            format!("--filename={}", device.name),
-            format!("--rw={kind}"),
-            format!("--bs={bytes}"),
-            format!("--number_ios={count}"),
-            "--size=60M".to_owned(),
-            "--direct=1".to_owned(),
-            "--ioengine=psync".to_owned(),
-            "--norandommap".to_owned(),
-        ];
-        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        let Some(_) = tool("fio", &arguments) else { return };
+        let line = format!(
+            "--name={name} --filename={} --rw={kind} --bs={bytes} --number_ios={count} --size=60M --direct=1 \
+             --ioengine=psync --norandommap",
+            device.name
+        );
+        let Some(_) = tool("fio", &words(&line)) else { return };
     }
-    running.signal("INT");
-    let ended = running.end().expect(0);
-    let sums = json(&ended);
+    let ended = running.end_by("INT").expect(0);
+    let sums = ended.json();
     assert_eq!(sums["lost_events"], 0);
     // When fio closes the device, other programs read it, also in 4 KiB. fio's requests are recognised by process name.
     let of_fio = |count: u64| {
@@ -229,22 +211,19 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
     for signal in ["INT", "TERM", "HUP"] {
         let running = tracing(&bench, &device.name, &[]);
         let pid = running.pid();
-        running.signal(signal);
-        let ended = running.end().expect(0);
+        let ended = running.end_by(signal).expect(0);
         assert!(ended.stdout.contains("requests in"), "what was seen is shown: {}", ended.stdout);
         assert_eq!(instances(pid), [""; 0], "{signal}");
     }
     let killed = tracing(&bench, &device.name, &[]);
     let killed_pid = killed.pid();
-    killed.signal("KILL");
-    assert_eq!(killed.end().signal, Some(9));
+    assert_eq!(killed.end_by("KILL").signal, Some(9));
     // Any later trace removes the instance: a trace of another test may have removed it already.
     let other = tracing(&bench, &device.name, &[]);
     assert_eq!(instances(killed_pid), [""; 0]);
     bench.flashproof(&["trace", &device.name, "--duration", "1"]).expect(0);
     assert_eq!(instances(other.pid()).len(), 1, "an instance in use stays");
-    other.signal("INT");
-    other.end().expect(0);
+    other.end_by("INT").expect(0);
 }
 
 #[test]
@@ -255,9 +234,7 @@ fn a_device_that_goes_away_ends_the_trace_with_what_was_seen() {
     let running = tracing(&bench, &device.name, &[]);
     let name = device.name.clone();
     drop(device);
-    let ended = running.end().expect(3);
-    assert!(ended.stderr.contains(&format!("tracing {name} ended after")), "{}", ended.stderr);
-    assert!(ended.stdout.contains("requests in"), "{}", ended.stdout);
+    running.end().expect_stderr(3, &[&format!("tracing {name} ended after")]).shows(&["requests in"]);
 }
 
 /// A zram device of the test's own, removed when dropped.
@@ -293,10 +270,8 @@ fn a_device_that_takes_bios_shows_bios() {
         let line = format!("dd if=/dev/zero of={name} bs=8192 count=1 oflag=direct seek={} status=none", block * 2);
         tool("sh", &["-c", &line]).unwrap_or_else(|| panic!("{line}"));
     }
-    running.signal("INT");
-    let ended = running.end().expect(0);
-    assert!(ended.stderr.contains("its driver handles bios and has no requests"), "{}", ended.stderr);
-    let sums = json(&ended);
+    let ended = running.end_by("INT").expect_stderr(0, &["its driver handles bios and has no requests"]);
+    let sums = ended.json();
     assert!(counts(&sums).contains("write 8192 23;"), "{}", ended.stdout);
     assert_eq!((&sums["not_completed"], &sums["lost_events"]), (&Value::from(0), &Value::from(0)), "{}", ended.stdout);
 }
@@ -315,19 +290,16 @@ fn of_a_partition_its_own_requests_are_shown() {
     let running = tracing(&bench, &partition, &["--json"]);
     read_23(&partition);
     read_23(&device.name);
-    running.signal("INT");
-    let ended = running.end().expect(0);
-    assert!(counts(&json(&ended)).contains("read 3584 23;"), "those before it are not its own: {}", ended.stdout);
+    let ended = running.end_by("INT").expect(0);
+    assert!(counts(&ended.json()).contains("read 3584 23;"), "those before it are not its own: {}", ended.stdout);
 }
 
 /// 23 reads of seven sectors, no two of which can be merged, in the first 750 KiB of a device.
 fn read_23(device: &str) {
     for index in 0..23 {
-        let skip = index * 64;
-        let line = format!(
-            "dd if={device} of=/dev/null bs=3584 count=1 iflag=direct,skip_bytes skip={} status=none",
-            skip * 512
-        );
+        let skip = index * 64 * 512;
+        let line =
+            format!("dd if={device} of=/dev/null bs=3584 count=1 iflag=direct,skip_bytes skip={skip} status=none");
         tool("sh", &["-c", &line]).unwrap_or_else(|| panic!("{line}"));
     }
 }
@@ -337,6 +309,5 @@ fn without_root_it_says_what_is_needed() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
     let Some(nobody) = Nobody::new(&bench) else { return };
-    let ended = nobody.flashproof(&bench, &["trace", &device.name, "--duration", "1"]).expect(3);
-    assert!(ended.stderr.contains("run as root"), "{}", ended.stderr);
+    nobody.flashproof(&bench, &["trace", &device.name, "--duration", "1"]).expect_stderr(3, &["run as root"]);
 }

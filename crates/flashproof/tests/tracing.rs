@@ -5,12 +5,7 @@ use crate::support;
 use device::observe::trace::{Options, Trace};
 use results::run_dir::{Samples, read_trace};
 use results::telemetry::{TraceKind, TraceSize};
-use support::{Bench, LoopDevice, OUT, skip};
-
-const MIB: u64 = 1 << 20;
-
-/// Limits that any working machine holds.
-const LAX: [&str; 2] = ["--sla", "99%>10s"];
+use support::{Bench, LAX, LoopDevice, MIB, OUT, skip};
 
 /// Small reads, at a rate at which each sample has some.
 fn load(device: &str) -> String {
@@ -64,13 +59,9 @@ fn who_wants_no_samples_has_none_and_it_is_written_down() {
 #[test]
 fn of_a_file_it_is_said_that_it_cannot_be_sampled() {
     let bench = Bench::new();
-    let ended = bench.storage(&format!("{}file-size-mbytes: 64\n", load("file").replace("sec: 0", "sec: 10")), &LAX);
-    let ended = ended.expect(0);
-    assert!(
-        ended.warnings().iter().any(|line| line.contains("file cannot be traced - it is a file")),
-        "{}",
-        ended.stderr
-    );
+    let load = format!("{}file-size-mbytes: 64\n", load("file").replace("sec: 0", "sec: 10"));
+    let ended = bench.storage(&load, &LAX).expect(0);
+    assert!(ended.warnings().iter().any(|line| line.contains("file cannot be traced - it is a file")), "{ended:?}");
     assert!(!bench.exists("run/trace.csv"));
     assert_eq!(bench.run().manifest.unmeasured.len(), 1);
 }

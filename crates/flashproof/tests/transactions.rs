@@ -9,10 +9,8 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
     let run = ["engine", "bench", "sim:capacity=1GiB", "--rows", "1k,4k", "-k", "3000", "--duration", "1", "--verify"];
     let ended =
         bench.flashproof(&[&run[..], &["--seed", "7", "--out", OUT, "--json", "table.json"]].concat()).expect(0);
-    for said in ["published", "1,124,875", "4k", "limited by", "transactions/s per core"] {
-        assert!(ended.stdout.contains(said), "{said}: {}", ended.stdout);
-    }
-    let table: serde_json::Value = serde_json::from_str(&bench.text("table.json")).unwrap();
+    ended.shows(&["published", "1,124,875", "4k", "limited by", "transactions/s per core"]);
+    let table = bench.json_file("table.json");
     for row in table.as_array().unwrap() {
         assert_eq!(row["keys"], 3000);
         // The bounds: one core at 2 us for each transaction, and 64 reads of about 100 us at once.
@@ -25,11 +23,9 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
         assert!(row["transactions_per_cpu"].is_null() && row["cpu_busy_pct"].is_null(), "assumed, not measured: {row}");
     }
     for (phase, stream) in [("insert", "writes"), ("measure", "reads")] {
-        let report = bench.flashproof(&["report", &format!("{OUT}/1k/{phase}"), "--json"]).expect(0);
-        assert!(report.stdout.contains(stream), "{}", report.stdout);
+        bench.flashproof(&["report", &format!("{OUT}/1k/{phase}"), "--json"]).expect_stdout(0, &[stream]);
     }
-    let manifest: serde_json::Value =
-        serde_json::from_str(&bench.text(&format!("{OUT}/1k/insert/manifest.json"))).unwrap();
+    let manifest = bench.json_file(&format!("{OUT}/1k/insert/manifest.json"));
     assert_eq!(manifest["operations"], 3000, "an insertion ends with its last key, not at a time");
     let report = bench.flashproof(&["report", &format!("{OUT}/1k/insert")]).expect(0);
     assert!(!report.stdout.contains("30 days"), "nobody gave a limit in time: {}", report.stdout);
@@ -56,7 +52,7 @@ fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_canno
     let held = ["-w", "RU,50", "-g", "100", "--verify", "--sla", "99%>10s", "--out", OUT, "--json", "table.json"];
     let ended = bench.flashproof(&[&run[..], &held].concat()).expect(0);
     assert!(ended.stdout.contains("inserts had to wait because of device overload (code 18"), "{}", ended.stdout);
-    let row = &serde_json::from_str::<serde_json::Value>(&bench.text("table.json")).unwrap()[0];
+    let row = &bench.json_file("table.json")[0];
     let (waited, per_sec) = (row["inserts_that_waited"].as_u64(), row["inserted_per_sec"].as_f64().unwrap());
     assert!(waited.is_some_and(|waited| (64..2_000).contains(&waited)), "{row}");
     assert!((9.5..10.0).contains(&(2_000.0 / per_sec)), "{row}");
@@ -92,8 +88,7 @@ fn a_file_is_opened_anew_for_each_run_and_holds_what_the_run_before_wrote() {
     let bench = Bench::new();
     let run = ["engine", "bench", "--rows", "1k", "--size", "64MiB", "-k", "5000", "--threads", "1", "--duration", "1"];
     let more = ["-z", "8", "-g", "200", "--sla", "99%>10s", "--verify", "--out", OUT];
-    let ended = bench.flashproof(&[&run[..], &more].concat()).expect(0);
-    assert!(ended.stdout.contains("limited by"), "{}", ended.stdout);
+    bench.flashproof(&[&run[..], &more].concat()).expect_stdout(0, &["limited by"]);
     assert!(!bench.path(OUT).join("store").exists(), "the file was ours alone");
     let measured = results::run_dir::read(&bench.path(OUT).join("1k/measure")).unwrap();
     let (reads, errors, _) = totals(&measured, "reads");
@@ -105,9 +100,7 @@ fn what_cannot_be_is_refused() {
     let bench = Bench::new();
     bench.flashproof(&["engine", "bench", "-w", "I"]).expect_error(2, &["each row begins with an insertion"]);
     bench.flashproof(&["engine", "bench", "--rows", "2m"]).expect_error(2, &["1k,2k,4k"]);
-    bench
-        .flashproof(&["engine", "bench", "--rows", "128k", "--out", OUT])
-        .expect_error(2, &["a write block of 131072"]);
+    bench.line("engine bench --rows 128k --out run").expect_error(2, &["a write block of 131072"]);
     let small = ["engine", "bench", "sim:capacity=1MiB", "--rows", "1k", "--out", "small"];
     bench.flashproof(&small).expect_error(3, &["it has 1048576 bytes", "8 write blocks"]);
     bench.flashproof(&["engine", "bench", "--size", "1MiB", "--out", OUT]).expect_error(3, &["store"]);
@@ -139,9 +132,8 @@ fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
     }
     // Other programs may use all CPUs for a second. The output then says so, and the test accepts it.
     let busy = ended.stdout.contains("INVALID; limited by CPU: all CPUs of this machine are busy");
-    let ended = ended.expect(if busy { 4 } else { 0 });
-    assert!(ended.stdout.contains("over loopback"), "{}", ended.stdout);
-    Some(serde_json::from_str(&bench.text("table.json")).unwrap())
+    ended.expect(if busy { 4 } else { 0 }).shows(&["over loopback"]);
+    Some(bench.json_file("table.json"))
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! A cluster of two nodes, each a `flashproof engine serve` of its own. Each record is on both nodes.
 
 use crate::serve_clients;
-use crate::support::{Answer, Bench, Networks, OUT, Running, ask, listening, serve_as, statistic};
+use crate::support::{Answer, Bench, Networks, OUT, Running, ask, listening, serve_as, statistic, words};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::thread;
@@ -105,27 +105,9 @@ impl Pair {
 
     /// A client that finds both nodes through the first.
     pub(crate) fn client(&self, more: &[&str]) -> Running {
-        let (ip, port) = (self.addresses[0].ip().to_string(), self.addresses[0].port().to_string());
-        let common = [
-            "engine",
-            "client",
-            "-h",
-            &ip,
-            "-p",
-            &port,
-            "-s",
-            "",
-            "-k",
-            "1000",
-            "-o",
-            "B:500",
-            "-z",
-            "8",
-            "--verify",
-            "--sla",
-            "100%>3600s",
-        ];
-        Running::start(self.bench.prepare(&[&common, more].concat()))
+        let (ip, port) = (self.addresses[0].ip(), self.addresses[0].port());
+        let common = format!("engine client -h {ip} -p {port} -k 1000 -o B:500 -z 8 --verify --sla 100%>3600s -s");
+        Running::start(self.bench.prepare(&[&words(&common)[..], &[""], more].concat()))
     }
 
     /// The first key from `from` on whose master is this node.
@@ -141,14 +123,9 @@ impl Pair {
         let config = self.config(node, "").replace("namespace test {", "namespace test {\n replication-factor 1");
         let (running, address) = serve_as(&self.bench, "alone.conf", &config, &[]).expect("it ran before");
         let records = (0..keys).map(|key| ask(address, key, None)).collect();
-        end(running);
+        running.terminate();
         records
     }
-}
-
-pub(crate) fn end(running: Running) {
-    running.signal("TERM");
-    running.end().expect(0);
 }
 
 /// True if all threads of a process are stopped.
@@ -169,7 +146,7 @@ fn copies_are_the_same(pair: &Pair, answer: u8) -> Option<()> {
     assert_eq!(ask(pair.addresses[0], more, Some(b"more")).result, answer);
     b.signal("CONT");
     pair.addresses.iter().for_each(|at| until("it has all", || statistic(at, "objects") == 1001));
-    [a, b].into_iter().for_each(end);
+    [a, b].into_iter().for_each(Running::terminate);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, more + 1));
     assert_eq!(of_a[more as usize], Answer { result: OK, generation: 1, value: b"more".to_vec() });
     assert!(of_a[..1000].iter().all(|record| record.result == OK && record.value.len() == 500));
@@ -187,7 +164,7 @@ fn a_write_is_answered_when_both_have_it() {
     let alone = pair.start(1).unwrap();
     let said = alone.said();
     assert!(said.contains("1001 records of an earlier run") && said.contains("does not fetch records"), "{said}");
-    end(alone);
+    alone.terminate();
 }
 
 #[test]
@@ -203,7 +180,7 @@ fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
     assert!(serve_clients::steps(&client, pair.addresses[1]).contains("2 nodes"));
     // The remaining records, without the expired one.
     pair.addresses.iter().for_each(|at| until("copies are the same", || statistic(at, "objects") == 5));
-    [a, b].into_iter().for_each(end);
+    [a, b].into_iter().for_each(Running::terminate);
 }
 
 /// Both nodes get a second namespace. The node that stopped first misses a write of the other node, which took over.
@@ -213,16 +190,16 @@ fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
         let mut pair = Pair::new([PATIENT, "", ""]);
         let Some(nodes) = pair.start_both() else { return };
         let mut nodes = nodes.map(Some);
-        end(nodes[1 - last].take().unwrap());
+        nodes[1 - last].take().unwrap().terminate();
         until("it is written", || ask(pair.addresses[last], 1, Some(b"last")).result == OK);
-        end(nodes[last].take().unwrap());
+        nodes[last].take().unwrap().terminate();
         pair.settings[2] = "filesize 32M\n }\n}\nnamespace second {\n storage-engine device {\n file NODE.second\n \
                             filesize 32M\n write-block-size 32K";
         let both = pair.start_both().unwrap();
         for at in pair.addresses {
             until("it answers", || ask(at, 1, None).value == b"last");
         }
-        both.into_iter().for_each(end);
+        both.into_iter().for_each(Running::terminate);
     }
 }
 
@@ -231,11 +208,11 @@ fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
 fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
     let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
     let Some([a, b]) = pair.start_both() else { return };
-    end(b);
+    b.terminate();
     for key in 0..400 {
         until("it is written", || ask(pair.addresses[0], key, Some(&[7; 500])).result == OK);
     }
-    end(a);
+    a.terminate();
     let mut bytes = pair.bench.read("a.records");
     // Damages the first blocks of the first core.
     (0..16).for_each(|at| bytes[(8 << 20) + 300 + at * 4096] ^= 1);
@@ -243,13 +220,13 @@ fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
     let waits = |mut nodes: [Running; 2]| {
         nodes.iter_mut().for_each(|node| node.wait_to_hear("both nodes lack records"));
         pair.addresses.iter().for_each(|at| assert_ne!(ask(*at, 1, None).result, OK));
-        nodes.into_iter().for_each(end);
+        nodes.into_iter().for_each(Running::terminate);
     };
     waits([pair.start_with(0, &["--accept-losses"]).unwrap(), pair.start(1).unwrap()]);
     // The damage was accepted before.
     waits([pair.start(0).unwrap(), pair.start(1).unwrap()]);
     fs::remove_file(pair.bench.path("b.records")).unwrap();
-    pair.start_both().unwrap().into_iter().for_each(end);
+    pair.start_both().unwrap().into_iter().for_each(Running::terminate);
     let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 400));
     let left = of_a.iter().filter(|record| record.value == [7; 500]).count();
     assert!((200..400).contains(&left), "{left} of 400 records are left");

@@ -1,17 +1,18 @@
 //! Write amplification of tenants as a user sees it: table, JSON, page, sweep, probe, and what is refused.
 
 use crate::support::{Bench, Ended};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::Path;
 
 /// A drive that is small enough for a test.
 const DRIVE: &str =
     "sim:ftl+capacity=8GiB+op=14.5%+unit=32KiB+superblock=8MiB+reserve=1+append=per-handle+isolation=persistently";
 
-fn waf(bench: &Bench, arguments: &[&str]) -> Ended {
+/// Runs `flashproof waf LINE`, with the tenants of a paper in micron.toml.
+fn waf(bench: &Bench, line: &str) -> Ended {
     let tenants = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tenants/micron-2024-op14.toml");
     bench.write("micron.toml", std::fs::read(tenants).unwrap());
-    bench.flashproof(&[&["waf"], arguments].concat())
+    bench.line(&format!("waf {line}"))
 }
 
 fn drive(more: &str) -> String {
@@ -22,13 +23,10 @@ fn drive(more: &str) -> String {
 fn the_tenants_of_a_paper_are_told_in_a_table_in_json_and_on_a_page_alike_and_twice_the_same() {
     let bench = Bench::new();
     let drive = drive("+handles=4");
-    let text = ["model", "micron.toml", "--device", &drive, "--dwpd", "1", "--no-latency"];
-    let ended = waf(&bench, &text);
-    assert_eq!(ended.code, Some(0), "{}", ended.stderr);
-    assert!(ended.stdout.contains("device WAF") && ended.stdout.contains("validated"), "{}", ended.stdout);
+    let ended = waf(&bench, &format!("model micron.toml --device {drive} --dwpd 1 --no-latency"))
+        .expect_stdout(0, &["device WAF", "validated"]);
     assert!(!ended.stdout.contains("Latencies of clients"), "{}", ended.stdout);
-    let json = waf(&bench, &["model", "micron.toml", "--device", &drive, "--json", "--html", "waf.html"]);
-    let json: Value = serde_json::from_str(&json.stdout).unwrap();
+    let json = waf(&bench, &format!("model micron.toml --device {drive} --json --html waf.html")).json();
     let page = bench.text("waf.html");
     assert!(page.contains("Device WAF over bytes written") && page.contains("data-charts-expected=\"1\""));
     assert!(page.contains("Latencies of clients, milliseconds") && page.contains("d-256k writes, p99.9 in ms"));
@@ -55,20 +53,8 @@ fn the_tenants_of_a_paper_are_told_in_a_table_in_json_and_on_a_page_alike_and_tw
 fn a_sweep_shows_the_cliff_and_says_why_a_point_is_missing() {
     let bench = Bench::new();
     let drive = drive("+handles=4").replace("8GiB", "1GiB").replace("8MiB", "1MiB");
-    let sweep = [
-        "model",
-        "micron.toml",
-        "--device",
-        &drive,
-        "--arrange",
-        "shared",
-        "--json",
-        "--no-latency",
-        "--sweep",
-        "op=7%:28%,fill=50:95,handles=2:4",
-    ];
-    let ended = waf(&bench, &sweep);
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    let sweep = "--arrange shared --json --no-latency --sweep op=7%:28%,fill=50:95,handles=2:4";
+    let json = waf(&bench, &format!("model micron.toml --device {drive} {sweep}")).json();
     let point = |sweep: usize, at: usize| &json["sweeps"][sweep]["waf"][0][1][at];
     assert!(point(0, 0)["waf"].as_f64().unwrap() > 1.5 * point(0, 1)["waf"].as_f64().unwrap(), "{json:#}");
     assert!(point(1, 1)["missing"].as_str().unwrap().contains("fill"), "{json:#}");
@@ -90,7 +76,7 @@ fn the_probe_names_what_firmware_does_and_nothing_of_a_drive_that_isolates() {
         bench.flashproof(&["waf", "probe", &drive, "--out", "probe.json", "--force"]).stdout
     };
     assert!(probe("").contains("  isolates: "));
-    let kept: Value = serde_json::from_str(&bench.text("probe.json")).unwrap();
+    let kept = bench.json_file("probe.json");
     assert_eq!((kept["phases"].as_array().unwrap().len(), &kept["found"]), (6, &serde_json::json!([])));
     for (firmware, said) in [
         ("mixes-handles", "mixes handles in garbage collection"),
@@ -107,53 +93,34 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     let bench = Bench::new();
     let few = drive("+handles=3");
     let coarse = few.replace("unit=32KiB", "unit=64KiB");
-    for (arguments, said) in [
-        (
-            vec!["model", "micron.toml", "--device", &few, "--arrange", "fdp"],
-            "needs 4 placement handles - the drive has 3",
-        ),
-        (
-            vec!["model", "micron.toml", "--device", &coarse, "--arrange", "shared"],
-            "is not a multiple of the drive's mapping unit",
-        ),
-        (vec!["model", "micron.toml", "--device", "sim:"], "it has no FTL"),
-        (vec!["measure", "micron.toml", "--device", "sim:ftl"], "use flashproof waf model --device"),
-        (vec!["model", "micron.toml", "--device", "disk.img"], "it is a real drive"),
-        (vec!["model", "micron.toml", "--device", "sim:ftl+op=0%"], "op is"),
-        (vec!["model", "micron.toml", "--sweep", "colour"], "without values"),
-        (vec!["model", "/dev/zero"], "cannot read"),
-        (vec!["probe", "sim:ftl+handles=1"], "it has 1 placement handle"),
-        (vec!["probe", "micron.toml"], "it is not an NVMe drive"),
-        (vec!["probe", "sim:ftl+handles=3", "--out", "micron.toml"], "it is there already"),
+    let refused = |line: &str, code: i32, said: &str| {
+        let ended = waf(&bench, line);
+        assert_eq!(ended.code, Some(code), "{line}: {}", ended.stderr);
+        assert!(ended.stderr.contains(said), "{line}: {}", ended.stderr);
+    };
+    for (line, said) in [
+        (&*format!("--device {few} --arrange fdp"), "needs 4 placement handles - the drive has 3"),
+        (&format!("--device {coarse} --arrange shared"), "is not a multiple of the drive's mapping unit"),
+        ("--device sim:", "it has no FTL"),
+        ("--device disk.img", "it is a real drive"),
+        ("--device sim:ftl+op=0%", "op is"),
+        ("--sweep colour", "without values"),
     ] {
-        let ended = waf(&bench, &arguments);
-        assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{arguments:?}: {}", ended.stderr);
+        refused(&format!("model micron.toml {line}"), 2, said);
     }
+    refused("measure micron.toml --device sim:ftl", 2, "use flashproof waf model --device");
+    refused("model /dev/zero", 2, "cannot read");
+    refused("probe sim:ftl+handles=1", 2, "it has 1 placement handle");
+    refused("probe micron.toml", 2, "it is not an NVMe drive");
+    refused("probe sim:ftl+handles=3 --out micron.toml", 2, "it is there already");
     bench.write("disk.img", vec![0; 1 << 20]);
-    for (arguments, said) in [
-        (
-            vec!["measure", "micron.toml", "--device", "disk.img"],
-            "it is not an NVMe drive, and other drives do not report media writes",
-        ),
-        (
-            vec!["measure", "micron.toml", "--device", "/dev/nowhere"],
-            "cannot measure write amplification on /dev/nowhere - ",
-        ),
-    ] {
-        let ended = waf(&bench, &arguments);
-        assert_eq!(ended.code, Some(3), "{arguments:?}: {}", ended.stderr);
-        assert!(ended.stderr.contains(said), "{arguments:?}: {}", ended.stderr);
-    }
+    let no_nvme = "it is not an NVMe drive, and other drives do not report media writes";
+    refused("measure micron.toml --device disk.img", 3, no_nvme);
+    let cannot = "cannot measure write amplification on /dev/nowhere - ";
+    refused("measure micron.toml --device /dev/nowhere", 3, cannot);
     // The path of the page is checked before minutes of work.
-    let ended = waf(&bench, &["model", "micron.toml", "--html", "disk.img"]);
-    assert!(
-        ended.code == Some(2) && ended.stderr.contains("it is there already"),
-        "{:?}: {}",
-        ended.code,
-        ended.stderr
-    );
+    refused("model micron.toml --html disk.img", 2, "it is there already");
     let one = drive("+handles=4");
-    let ended = waf(&bench, &["model", "micron.toml", "--device", &one, "--arrange", "shared", "--max-fills", "5"]);
+    let ended = waf(&bench, &format!("model micron.toml --device {one} --arrange shared --max-fills 5"));
     assert_eq!(ended.code, Some(4), "not steady within 5 fills: {}", ended.stderr);
 }

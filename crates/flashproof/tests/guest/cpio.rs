@@ -29,20 +29,16 @@ impl Archive {
 
     /// Adds an executable file.
     pub(super) fn program(&mut self, path: &str, content: &[u8]) {
-        self.place(path, PROGRAM, content);
+        if let Some((directory, _)) = path.rsplit_once('/') {
+            self.directory(directory);
+        }
+        self.entry(path, PROGRAM, content);
     }
 
     /// Ends the archive, and returns its bytes.
     pub(super) fn finish(mut self) -> Vec<u8> {
         self.entry("TRAILER!!!", 0, b"");
         self.bytes
-    }
-
-    fn place(&mut self, path: &str, mode: u32, content: &[u8]) {
-        if let Some((directory, _)) = path.rsplit_once('/') {
-            self.directory(directory);
-        }
-        self.entry(path, mode, content);
     }
 
     fn entry(&mut self, path: &str, mode: u32, content: &[u8]) {

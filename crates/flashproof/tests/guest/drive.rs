@@ -130,8 +130,7 @@ pub(super) fn is_taken_away(guest: &mut Guest) {
     let verdict = parsed(guest, "cat /data/run/verdict.json");
     assert_eq!(verdict["end"], json!({ "how": "device-gone", "device": path }));
     assert!(verdict["ran_sec"].as_f64().unwrap() < 60.0);
-    let again = guest.run("flashproof report /data/run").expect(1);
-    assert!(again.stdout.contains(&format!("  {path} is gone\n")), "{}", again.stdout);
+    guest.run("flashproof report /data/run").expect_stdout(1, &[&format!("  {path} is gone\n")]);
     assert!(!guest.ask("flashproof doctor").contains("FDP0"));
 }
 

@@ -90,8 +90,7 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
         ["first", "second", "third"].iter().for_each(|port| relay(&machine.bench.path(port), &address));
         guest.ask(RELAY);
         if in_directory && is_again {
-            let ended = guest.run(&format!("mkdir -p /mnt; {command}")).expect(3);
-            assert!(ended.stderr.contains("mount the file system"), "{}", ended.stderr);
+            guest.run(&format!("mkdir -p /mnt; {command}")).expect_stderr(3, &["mount the file system"]);
         }
         guest.ask(mount);
         if write_cache == "denied" {
@@ -118,7 +117,7 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
 
     let _drive = CachedDrive::start(&machine.bench, "cached.img", "none")?;
     let ended = boot(true).run(&format!("{command} --json"));
-    let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stderr));
+    let json = ended.json();
     eprintln!("{lie}, write cache {write_cache}: {}", json["sentence"]);
     assert_eq!(json["exit_code"].as_i64(), ended.code.map(i64::from));
     Some(json)

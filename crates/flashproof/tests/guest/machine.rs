@@ -5,13 +5,13 @@
 use super::agent::{Agent, INIT};
 use super::cpio::{Archive, name};
 use super::qmp::Qmp;
-use crate::support::{Bench, Ended, FLASHPROOF, skip, tool};
+use crate::support::{Bench, Ended, FLASHPROOF, Killed, skip, tool};
 use serde_json::json;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::sync::{Condvar, Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -247,15 +247,5 @@ impl Drop for Slot {
     fn drop(&mut self) {
         *FREE.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
         FREE.1.notify_one();
-    }
-}
-
-/// A process that is killed when dropped.
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }

@@ -8,8 +8,7 @@ use serde_json::{Value, json};
 fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_drive_counts() {
     let Some(machine) = Machine::new(SMALL_FDP) else { return };
     let mut guest = machine.boot();
-    let refused = guest.run("flashproof waf probe $DATA0").expect(3);
-    assert!(refused.stderr.contains("it has no FDP"), "{}", refused.stderr);
+    guest.run("flashproof waf probe $DATA0").expect_stderr(3, &["it has no FDP"]);
     let probe = "flashproof waf probe $FDP0 --erase FDP0";
     let ended = guest.run(&format!("{probe} --out /tmp/probe.json")).expect(0);
     assert!(ended.stderr.contains("writes 1 GB in total, 9.95 times its size"), "{}", ended.stderr);
@@ -28,8 +27,7 @@ fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_dri
         assert!((1.0..1.1).contains(&phase["waf"].as_f64().unwrap()), "{phase}");
     }
 
-    let exists = guest.run(&format!("{probe} --out /tmp/probe.json")).expect(2);
-    assert!(exists.stderr.contains("it is there already"), "{}", exists.stderr);
+    guest.run(&format!("{probe} --out /tmp/probe.json")).expect_stderr(2, &["it is there already"]);
     // A signal in the middle of the probe, once the drive has been written to.
     let written = "nvme fdp stats $FDP0 --endgrp-id=1 | head -n 1";
     let broken_off = guest.run(&format!(

@@ -80,8 +80,7 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
 
     // If the drive fails a command that it supports, the run is not refused, but fails with the drive's own status.
     guest.ask(&passthrough("$LOCKED0"));
-    let failed = guest.run(&storage("LOCKED0")).expect(1);
-    assert!(failed.stderr.contains("NVMe status Write Fault (type 0x2, code 0x80)"), "{}", failed.stderr);
+    guest.run(&storage("LOCKED0")).expect_stderr(1, &["NVMe status Write Fault (type 0x2, code 0x80)"]);
 
     // The drive has handles, so there is nothing to set up. The setup itself cannot be tested here: QEMU's drives with
     // FDP always have handles, and create no namespaces.

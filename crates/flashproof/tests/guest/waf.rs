@@ -1,7 +1,7 @@
 //! Write amplification of tenants on a controller that counts the writes to its media.
 
 use super::machine::{DRIVE_BYTES, FDP, Machine};
-use serde_json::{Value, json};
+use serde_json::json;
 
 /// Two tenants that write the drive full in 10 s.
 const TENANTS: &str = "printf '%s\\n' '[defaults]' 'record-bytes = 4096' 'fill-pct = 40' 'keys = \"sequential\"' 'reads-per-sec = 50' \
@@ -33,9 +33,7 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     guest.ask("nvme fdp update $FDP0 --pids=7");
     guest.wait_until("grep -qs ^5, /data/waf/fdp/telemetry.csv");
     guest.ask("kill -TERM $(cat /tmp/pid)");
-    let ended = guest.end("waf").expect(4);
-    let told: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
-    assert!(ended.stderr.contains("deallocating all 268 MB of"), "{}", ended.stderr);
+    let told = guest.end("waf").expect_stderr(4, &["deallocating all 268 MB of"]).json();
     assert!(told["remarks"].to_string().contains("ended by SIGTERM"), "{}", told["remarks"]);
     let fdp = &told["arrangements"][0];
     assert_eq!(
@@ -57,6 +55,5 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
     let tenants = fdp["timed"]["latencies"].as_array().unwrap();
     assert_eq!(tenants.len(), 4, "reads and writes of two: {fdp:#}");
     // The run directory is like any other.
-    let report = guest.run("flashproof report /data/waf/fdp");
-    assert!(report.stdout.contains("a/writes"), "{}", report.stdout);
+    guest.run("flashproof report /data/waf/fdp").shows(&["a/writes"]);
 }

@@ -3,13 +3,12 @@
 
 use super::drive::parsed;
 use super::machine::{Guest, Machine};
+use crate::support::MIB;
 use serde_json::Value;
 
 /// 64 zones of 4 MiB with 3 MiB that can be written, 4 of them open and 5 active at most.
 const ZONED: &str = "-device nvme,id=zoned0,serial=ZONED0 -device nvme-ns,drive=zoned,bus=zoned0,zoned=on,zoned.zone_size=4M,\
      zoned.zone_capacity=3M,zoned.max_open=4,zoned.max_active=5";
-
-const MIB: u64 = 1 << 20;
 
 /// Runs `flashproof fio` with `options` in the guest, asserts that nothing failed, and returns the job.
 fn job(guest: &mut Guest, options: &str) -> Value {
@@ -78,8 +77,7 @@ fn zones_are_written_at_their_write_pointers_and_a_zone_that_another_program_res
     // Without zonemode nothing is written. The same holds if other zones use up the active zones of the device.
     let line = "flashproof fio --name=a --filename=$ZONED0 --erase ZONED0 --direct=1 --rw=write --bs=64k --runtime=60 --no-trace --out=/data/run";
     for line in [line, "flashproof prep $ZONED0 --erase ZONED0"] {
-        let refused = guest.run(&format!("rm -rf /data/run; {line}")).expect(3);
-        assert!(refused.stderr.contains("it is a zoned device"), "{}", refused.stderr);
+        guest.run(&format!("rm -rf /data/run; {line}")).expect_stderr(3, &["it is a zoned device"]);
     }
     for zone in 10..15 {
         guest.ask(&format!(
@@ -87,13 +85,9 @@ fn zones_are_written_at_their_write_pointers_and_a_zone_that_another_program_res
             zone * 64
         ));
     }
-    let refused = guest.run(&format!("rm -rf /data/run; {line} --zonemode=zbd --size=32m")).expect(2);
-    assert!(
-        refused.stderr.contains(
-            "0 zones in the job's range and 5 outside of it are open or half full, but at most 5 zones can be"
-        ),
-        "{}",
-        refused.stderr
+    guest.run(&format!("rm -rf /data/run; {line} --zonemode=zbd --size=32m")).expect_stderr(
+        2,
+        &["0 zones in the job's range and 5 outside of it are open or half full, but at most 5 zones can be"],
     );
     guest.ask("nvme zns reset-zone $ZONED0 -a");
 
@@ -101,10 +95,5 @@ fn zones_are_written_at_their_write_pointers_and_a_zone_that_another_program_res
     guest.start("run", &format!("rm -rf /data/run; {line} --zonemode=zbd --rate_iops=100 --time_based"));
     guest.wait_until("grep -qs ^1, /data/run/telemetry.csv");
     guest.ask("nvme zns reset-zone $ZONED0 -a");
-    let ended = guest.end("run").expect(1);
-    assert!(
-        ended.stderr.contains("the zone's write pointer is elsewhere: another program wrote to the zone"),
-        "{}",
-        ended.stderr
-    );
+    guest.end("run").expect_stderr(1, &["the zone's write pointer is elsewhere: another program wrote to the zone"]);
 }
