@@ -362,10 +362,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let first = SeriesLock::take(dir.path()).unwrap();
         let error = SeriesLock::take(dir.path()).unwrap_err();
-        assert!(
-            error.starts_with("resuming the series in ") && error.contains("another flashproof process runs"),
-            "{error}"
-        );
+        assert!(error.starts_with("resuming the series in "), "{error}");
+        assert!(error.contains("another flashproof process runs"), "{error}");
         drop(first);
         assert!(SeriesLock::take(dir.path()).is_ok());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing is left behind");
@@ -404,13 +402,10 @@ mod tests {
     fn every_term_that_differs_is_named() {
         let mut now = series(1);
         now.terms = vec![("load".into(), "20x".into()), ("pacing".into(), "as ACT".into())];
-        let differs = [
-            "load was \"30x\", but is \"20x\" now",
-            "pacing was \"\", but is \"as ACT\" now",
-            "limits was \"5%>1ms,1%>8ms,0.1%>64ms\", but is \"\" now",
-        ];
-        let told = differs.map(|differs| format!("{differs} - give the same options to resume"));
-        assert_eq!(check_same(&series(1), &now).unwrap_err(), told);
+        let terms = [("load", "30x", "20x"), ("pacing", "", "as ACT"), ("limits", "5%>1ms,1%>8ms,0.1%>64ms", "")];
+        let remedy = "give the same options to resume";
+        let differs = terms.map(|(name, then, now)| format!("{name} was {then:?}, but is {now:?} now - {remedy}"));
+        assert_eq!(check_same(&series(1), &now).unwrap_err(), differs);
     }
 
     #[test]

@@ -36,9 +36,10 @@ fn reap(net: &mut NetEngine) -> Vec<Completion> {
     out
 }
 
-fn event(net: &mut NetEngine) -> SocketCompletion {
+/// Token, outcome and operation of the last completion of a socket.
+fn event(net: &mut NetEngine) -> (u32, Outcome, Option<Op>) {
     match reap(net).pop() {
-        Some(Completion::Net(event)) => event,
+        Some(Completion::Net(SocketCompletion { token, outcome, op, .. })) => (token, outcome, op),
         other => panic!("{other:?}"),
     }
 }
@@ -61,17 +62,12 @@ fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
     net.submit(Op::Accept { token: 0, listener });
     for _ in 0..2 {
         let mut client = TcpStream::connect(address).unwrap();
-        let SocketCompletion { token: 0, outcome: Outcome::Accepted(socket), op: None, .. } = event(&mut net) else {
-            panic!()
-        };
+        let (0, Outcome::Accepted(socket), None) = event(&mut net) else { panic!() };
         let socket = Arc::new(socket);
         net.submit(Op::Receive { token: 1, socket: socket.clone() });
         for text in ["first", "second"] {
             client.write_all(text.as_bytes()).unwrap();
-            let SocketCompletion { token: 1, outcome: Outcome::Received(buf, len), op: None, .. } = event(&mut net)
-            else {
-                panic!()
-            };
+            let (1, Outcome::Received(buf, len), None) = event(&mut net) else { panic!() };
             assert_eq!(&buf[..len], text.as_bytes());
             net.provide(buf);
         }
@@ -84,18 +80,11 @@ fn connections_are_accepted_and_what_is_sent_arrives_in_both_directions() {
             client.read_exact(&mut read).unwrap();
             (read, client)
         });
-        let SocketCompletion { token: 2, outcome: Outcome::Sent, op: Some(Op::Send { bytes: back, .. }), .. } =
-            event(&mut net)
-        else {
-            panic!()
-        };
+        let (2, Outcome::Sent, Some(Op::Send { bytes: back, .. })) = event(&mut net) else { panic!() };
         let (read, client) = reader.join().unwrap();
         assert!(read == bytes && back == bytes);
         drop(client);
-        let SocketCompletion { token: 1, outcome: Outcome::Closed, op: Some(Op::Receive { .. }), .. } = event(&mut net)
-        else {
-            panic!()
-        };
+        let (1, Outcome::Closed, Some(Op::Receive { .. })) = event(&mut net) else { panic!() };
     }
     assert_eq!(net.in_flight(), 1, "it accepts");
 }
@@ -106,9 +95,8 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
     let (socket, mut client) = pair();
     client.write_all(&[7; 3 * 4096]).unwrap();
     net.submit(Op::Receive { token: 3, socket: socket.clone() });
-    let (mut bufs, mut bytes) = (Vec::new(), 0);
-    let ended = loop {
-        let mut ended = false;
+    let (mut bufs, mut bytes, mut ended) = (Vec::new(), 0, false);
+    while !ended {
         for completion in reap(&mut net) {
             match completion {
                 Completion::Net(SocketCompletion { outcome: Outcome::Received(buf, len), .. }) => {
@@ -122,15 +110,12 @@ fn without_a_buffer_a_receive_ends_and_can_be_begun_again() {
                 other => panic!("{other:?}"),
             }
         }
-        if ended {
-            break true;
-        }
-    };
-    assert!(ended && bufs.len() == 2, "{} buffers", bufs.len());
+    }
+    assert_eq!(bufs.len(), 2, "buffers");
     bufs.into_iter().for_each(|buf| net.provide(buf));
     net.submit(Op::Receive { token: 3, socket });
     while bytes < 3 * 4096 {
-        let SocketCompletion { outcome: Outcome::Received(buf, len), .. } = event(&mut net) else { panic!() };
+        let (_, Outcome::Received(buf, len), _) = event(&mut net) else { panic!() };
         bytes += len;
         net.provide(buf);
     }

@@ -14,6 +14,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
+use sys::buffer::Buf;
 use sys::op::{Op, OpKind, Outcome, Placement, WriteBack, WriteSync};
 
 const SIZE: u64 = 32 << 20;
@@ -109,21 +110,17 @@ impl Drop for Bench {
 
 /// An engine that performs one operation at a time. Reads must return zeros.
 trait Perform {
-    fn carry_out(
-        &mut self,
-        kind: OpKind,
-        offset: u64,
-        fill: u8,
-        placement: Option<Placement>,
-        sync: WriteSync,
-    ) -> Outcome;
+    /// Performs `op` with a buffer that is filled with `fill`.
+    fn carry_out(&mut self, op: Op, fill: u8) -> Outcome;
 
     fn perform(&mut self, kind: OpKind, offset: u64, fill: u8, placement: Option<Placement>) -> Outcome {
-        self.carry_out(kind, offset, fill, placement, WriteSync::No)
+        let len = if kind.is_flush() { 0 } else { BLOCK };
+        self.carry_out(Op { placement, ..Op::new(kind, offset, len, Buf::empty()) }, fill)
     }
 
     fn write_durable(&mut self, offset: u64, sync: WriteSync) {
-        assert_eq!(self.carry_out(OpKind::Write, offset, 1, None, sync), Outcome::Done);
+        let write = Op { sync, ..Op::new(OpKind::Write, offset, BLOCK, Buf::empty()) };
+        assert_eq!(self.carry_out(write, 1), Outcome::Done);
     }
 
     fn write(&mut self, offset: u64, fill: u8) {
@@ -132,18 +129,11 @@ trait Perform {
 }
 
 impl<E: BlockEngine> Perform for E {
-    fn carry_out(
-        &mut self,
-        kind: OpKind,
-        offset: u64,
-        fill: u8,
-        placement: Option<Placement>,
-        sync: WriteSync,
-    ) -> Outcome {
+    fn carry_out(&mut self, op: Op, fill: u8) -> Outcome {
+        let (kind, offset) = (op.kind, op.offset);
         let mut buf = self.buffer(if kind.moves_data() { BLOCK as usize } else { 0 }).expect("memory for a few");
         buf.fill(fill);
-        let len = if kind.is_flush() { 0 } else { BLOCK };
-        self.submit(Op { sync, placement, token: 3, ..Op::new(kind, offset, len, buf) });
+        self.submit(Op { token: 3, buf, ..op });
         let mut out = Vec::new();
         while out.is_empty() {
             let until_ns = self.now() + 1_000_000_000;
@@ -172,17 +162,13 @@ fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn P
     if let Some(bench) = bench() {
         match Aio::new(vec![bench.writable()], setup) {
             Ok(mut engine) => test(&bench, &mut engine),
-            Err(error) => {
-                let _ = writeln!(std::io::stderr(), "skipped: no AIO: {error}");
-            }
+            Err(error) => _ = writeln!(std::io::stderr(), "skipped: no AIO: {error}"),
         }
     }
     if let Some(bench) = bench() {
         match Uring::new(vec![bench.writable()], setup, false) {
             Ok((mut engine, _)) => test(&bench, &mut engine),
-            Err(error) => {
-                let _ = writeln!(std::io::stderr(), "skipped: no io_uring: {error}");
-            }
+            Err(error) => _ = writeln!(std::io::stderr(), "skipped: no io_uring: {error}"),
         }
     }
 }

@@ -431,37 +431,27 @@ mod tests {
 
     #[test]
     fn every_mistake_has_its_line_and_a_remedy() {
+        let of = |rest: &str| format!("name = \"x\"\n{rest}");
+        let with = |from: &str, to: &str| of(&STEP.replace(from, to));
         for (text, message) in [
             ("name = \"x\"\n", "c.toml:1: the campaign has no step - add a [[step]] with name, run and limit"),
             ("name = \"a b\"\n", "c.toml:1: a name has letters, digits, - and _, at most 40 of them"),
             ("name = \"x\"\nsped = 3\n", "c.toml:2: unknown field `sped`"),
-            (&format!("name = \"x\"\n{STEP}{STEP}"), "c.toml:6: two steps have the name a - give each"),
+            (&of(&STEP.repeat(2)), "c.toml:6: two steps have the name a - give each"),
+            (&with("{drive}", "x"), "c.toml:2: step a: \"run\" names no drive - write {drive}"),
+            (&with("certify", "rm"), "c.toml:2: step a: \"run\" is no command of flashproof"),
+            (&with("1h", "1y"), "c.toml:2: step a: limit \"1y\": not a time span"),
+            (&with("certify", "'certify"), "c.toml:2: step a: \"run\" has a quotation mark"),
+            (&(of(STEP) + "after = [\"q\"]\n"), "c.toml:2: step a: \"after\" names \"q\", but there is no such step"),
+            (&(of(STEP) + "[consent]\nerase = [\"S\",\n\"S\"]\n"), "c.toml:8: \"S\" is listed twice"),
+            (&(of(STEP) + "[limits]\nper_host = 0\n"), "c.toml:6: a limit of 0 lets nothing run"),
             (
-                &format!("name = \"x\"\n{}", STEP.replace("{drive}", "x")),
-                "c.toml:2: step a: \"run\" names no drive - write {drive}",
-            ),
-            (
-                &format!("name = \"x\"\n{}", STEP.replace("certify", "rm")),
-                "c.toml:2: step a: \"run\" is no command of flashproof",
-            ),
-            (&format!("name = \"x\"\n{}", STEP.replace("1h", "1y")), "c.toml:2: step a: limit \"1y\": not a time span"),
-            (
-                &format!("name = \"x\"\n{}", STEP.replace("certify", "'certify")),
-                "c.toml:2: step a: \"run\" has a quotation mark",
-            ),
-            (
-                &format!("name = \"x\"\n{STEP}after = [\"q\"]\n"),
-                "c.toml:2: step a: \"after\" names \"q\", but there is no such step",
-            ),
-            (&format!("name = \"x\"\n{STEP}[consent]\nerase = [\"S\",\n\"S\"]\n"), "c.toml:8: \"S\" is listed twice"),
-            (&format!("name = \"x\"\n{STEP}[limits]\nper_host = 0\n"), "c.toml:6: a limit of 0 lets nothing run"),
-            (
-                &format!("name = \"x\"\n{}", STEP.replace("--out", "--erase=S --out")),
+                &with("--out", "--erase=S --out"),
                 "c.toml:2: step a: \"run\" has --erase - list the drive under [consent]",
             ),
-            (&format!("name = \"x\"\n{}", STEP.replace("1h", "800h")), "c.toml:2: step a: limit \"800h\" is longer"),
+            (&with("1h", "800h"), "c.toml:2: step a: limit \"800h\" is longer"),
             (
-                &format!("name = \"x\"\n[drives]\nshared = true\n{STEP}"),
+                &of(&format!("[drives]\nshared = true\n{STEP}")),
                 "c.toml:1: step a: shared = true needs one test of all hosts - add",
             ),
         ] {

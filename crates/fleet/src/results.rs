@@ -250,15 +250,9 @@ mod tests {
 
     #[test]
     fn verdicts_on_the_drive_count_and_nothing_else_does() {
-        let counting = [StepState::Done, StepState::Measured, StepState::Pass, StepState::Fail];
-        for now in counting.into_iter().chain([
-            StepState::Running,
-            StepState::Invalid,
-            StepState::Failed,
-            StepState::Stopped,
-            StepState::Refused,
-            StepState::Lost,
-        ]) {
+        use StepState::{Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped};
+        let counting = [Done, Measured, Pass, Fail];
+        for now in counting.into_iter().chain([Running, Invalid, Failed, Stopped, Refused, Lost]) {
             assert_eq!(is_result(now), counting.contains(&now), "{now:?}");
         }
     }

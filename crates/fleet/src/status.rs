@@ -350,6 +350,7 @@ fn left_sec(status: &Status) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use StepState::{Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped, Waiting};
 
     const OUTCOMES: [Option<Outcome>; 5] =
         [None, Some(Outcome::Measured), Some(Outcome::Pass), Some(Outcome::Invalid), Some(Outcome::Fail)];
@@ -362,14 +363,8 @@ mod tests {
                 StepState::of(&ended)
             })
         };
-        assert_eq!(
-            now(0),
-            [StepState::Done, StepState::Measured, StepState::Pass, StepState::Invalid, StepState::Fail]
-        );
-        assert_eq!(
-            now(1),
-            [StepState::Failed, StepState::Invalid, StepState::Invalid, StepState::Invalid, StepState::Fail]
-        );
+        assert_eq!(now(0), [Done, Measured, Pass, Invalid, Fail]);
+        assert_eq!(now(1), [Failed, Invalid, Invalid, Invalid, Fail]);
     }
 
     #[test]
@@ -397,7 +392,6 @@ mod tests {
             }
             .exit_code()
         };
-        use StepState::{Done, Fail, Failed, Invalid, Lost, Measured, Pass, Refused, Running, Stopped, Waiting};
         assert_eq!(status(&[Pass, Measured, Done, Running, Waiting], None), 0);
         assert_eq!(status(&[Pass, Waiting], None), 3, "nothing runs");
         for fault in [Refused, Lost, Failed, Stopped] {

@@ -54,20 +54,15 @@ mod tests {
             (2_400_476_553_216, 37.4),
             (1 << 30, 7.0),
         ] {
-            assert!(
-                (estimate_from_capacity(bytes) * 100.0 - pct).abs() < 0.1,
-                "{bytes}: {}",
-                estimate_from_capacity(bytes)
-            );
+            let estimated_pct = estimate_from_capacity(bytes) * 100.0;
+            assert!((estimated_pct - pct).abs() < 0.1, "{bytes}: {estimated_pct} %");
         }
     }
 
     #[test]
     fn one_convention_follows_from_the_other() {
-        assert_eq!(
-            BothConventions(0.28).to_string(),
-            "28.0 % of the logical capacity, (T - U) / U; 21.9 % of all flash, (T - U) / T"
-        );
+        let both = "28.0 % of the logical capacity, (T - U) / U; 21.9 % of all flash, (T - U) / T";
+        assert_eq!(BothConventions(0.28).to_string(), both);
         assert_eq!(from_share_of_flash(0.5), 1.0);
         assert!((from_share_of_flash(share_of_flash(0.07)) - 0.07).abs() < 1e-12);
     }

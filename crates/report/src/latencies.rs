@@ -173,26 +173,13 @@ pub(crate) const TRANSACTIONS: &str = "transactions";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::buckets::ActScale;
-    use results::cell::{ActHistograms, Interval, StreamInfo};
+    use results::cell::Interval;
     use results::judge::Sla;
     use results::run_dir::{Manifest, Writer};
     use results::times::Times;
 
     fn layout() -> Layout {
-        let stream = |name: &str| StreamInfo {
-            name: name.into(),
-            judged: true,
-            offered_iops: 1.0,
-            workload: 0,
-            act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-            ..StreamInfo::default()
-        };
-        Layout {
-            streams: vec![stream("reads"), stream("idle"), stream("writes")],
-            devices: vec!["a".into(), "b".into()],
-            thresholds_ns: Sla::default().thresholds_ns(),
-        }
+        results::testing::layout(&[("reads", true), ("idle", true), ("writes", true)], 1.0, ["a", "b"])
     }
 
     #[test]

@@ -66,31 +66,21 @@ fn check(browser: &str, page: &Path) -> usize {
 
 /// Number of pixels by which the page is wider than a frame as wide as a small phone.
 fn overflow_px(browser: &str, page: &Path) -> i64 {
-    let frame = page.with_extension("phone.html");
-    let html = format!(
-        "<body><iframe src=\"{}\" width=360 height=700></iframe><script>\n\
-         const frame = document.querySelector('iframe');\n\
-         const look = () => {{\n\
-         const inside = frame.contentWindow; const body = inside.document.body;\n\
-         if (!body || !body.dataset.drawnAfterMs) return setTimeout(look, 100);\n\
-         document.body.dataset.overflow = inside.document.documentElement.scrollWidth - inside.innerWidth;\n\
-         document.body.dataset.width = inside.innerWidth; }};\n\
-         look();</script>",
-        page.display()
-    );
-    fs::write(&frame, html).unwrap();
-    let output = open(browser, &frame, &["--dump-dom", "--allow-file-access-from-files"]);
-    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(attribute(&dom, "data-width"), "360");
-    attribute(&dom, "data-overflow").parse().unwrap()
+    let script = "
+        const overflow = inside.document.documentElement.scrollWidth - inside.innerWidth;
+        return `${inside.innerWidth} ${overflow}`;";
+    let seen = beside(browser, page, 360, script);
+    let (width, overflow) = seen.split_once(' ').unwrap();
+    assert_eq!(width, "360");
+    overflow.parse().unwrap()
 }
 
-/// Shows the page in a frame, and runs `script` outside the frame. In `script`, `inside` is the window of the page.
-/// Returns the result of `script`.
-fn beside(browser: &str, page: &Path, script: &str) -> String {
+/// Shows the page in a frame of `width` pixels, and runs `script` outside the frame. In `script`, `inside` is the
+/// window of the page. Returns the result of `script`.
+fn beside(browser: &str, page: &Path, width: u32, script: &str) -> String {
     let frame = page.with_extension("beside.html");
     let html = format!(
-        "<body><iframe src=\"{}\" width=900 height=700></iframe><script>\n\
+        "<body><iframe src=\"{}\" width={width} height=700></iframe><script>\n\
          const frame = document.querySelector('iframe');\n\
          const look = () => {{\n\
          const inside = frame.contentWindow; const body = inside.document.body;\n\
@@ -112,7 +102,7 @@ fn beside_short_run(script: &str) -> Option<String> {
     let run = dir.path().join("run");
     write_run(&run, SHORT);
     let (page, _) = write_page(dir.path(), "page.html", &[run]);
-    Some(beside(browser, &page, script))
+    Some(beside(browser, &page, 900, script))
 }
 
 fn write_page(dir: &Path, name: &str, of: &[PathBuf]) -> (PathBuf, usize) {
@@ -201,17 +191,11 @@ fn a_series_and_damaged_runs_are_drawn_as_far_as_they_are_whole() {
     let _one = ONE.lock();
     let dir = tempfile::tempdir().unwrap();
     let (certify, rate, damaged) = (dir.path().join("certify"), dir.path().join("rate"), dir.path().join("damaged"));
-    write_series(
-        &certify,
-        Purpose::Certify,
-        &[("stage 1", 1.0, Outcome::Pass, Some(SHORT)), ("stage 2", 2.0, Outcome::Fail, None)],
-    );
+    let stages = [("stage 1", 1.0, Outcome::Pass, Some(SHORT)), ("stage 2", 2.0, Outcome::Fail, None)];
+    write_series(&certify, Purpose::Certify, &stages);
     let slow = Shape { slow_every: 2, ..SHORT };
-    write_series(
-        &rate,
-        Purpose::Rate,
-        &[("10x", 10.0, Outcome::Pass, Some(SHORT)), ("20x", 20.0, Outcome::Fail, Some(slow))],
-    );
+    let steps = [("10x", 10.0, Outcome::Pass, Some(SHORT)), ("20x", 20.0, Outcome::Fail, Some(slow))];
+    write_series(&rate, Purpose::Rate, &steps);
     write_run(&damaged, Shape { telemetry: false, ..SHORT });
     fs::write(damaged.join("service.hlog"), "nothing of the kind\n").unwrap();
     fs::remove_file(damaged.join("verdict.json")).unwrap();
@@ -243,5 +227,5 @@ fn the_curves_of_a_baseline_are_drawn_with_their_depths_and_fit_a_phone() {
         const apart = ticks.slice(1).map((tick, at) => tick.getAttribute('x') - ticks[at].getAttribute('x'));
         const even = Math.max(...apart) - Math.min(...apart) < 1;
         return `${ticks.map((tick) => tick.textContent).join(' ')} | ${even} | ${svg.querySelectorAll('.mark').length}`;";
-    assert_eq!(beside(browser, &page, script), "1 2 4 8 16 32 64 128 256 | true | 2");
+    assert_eq!(beside(browser, &page, 900, script), "1 2 4 8 16 32 64 128 256 | true | 2");
 }

@@ -3,7 +3,7 @@
 //! Existing validators depend on 60 crates, so this test itself checks the dozen keywords that the schemas use. An
 //! unknown keyword fails the test, so that no part of a schema stays unchecked.
 
-use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
+use crate::support::{SHORT, Shape, finding, write_baseline, write_run, write_series};
 use conclusions::durability::judge::Durability;
 use conclusions::series::{Purpose, Series};
 use conclusions::waf::{Drive, Found, TenantBytes};
@@ -11,7 +11,7 @@ use report::campaign::Campaign;
 use report::check::Checks;
 use report::document::Document;
 use report::waf::{Arranged, FORMAT_VERSION, Preparations, WafReport, Worn};
-use results::finding::{Finding, Level};
+use results::finding::Level;
 use results::judge::Outcome;
 use results::written::Bytes;
 use serde_json::Value;
@@ -241,14 +241,8 @@ fn a_baseline_is_what_the_schema_says_and_every_form_has_its_numbers() {
     let dir = dir.path().join("baseline");
     let drives = [("/dev/nvme0n1", 1.0), ("/dev/nvme1n1", 1.01), ("/dev/nvme2n1", 0.7), (crate::support::HOSTILE, 1.0)];
     let mut series = write_baseline(&dir, &drives);
-    series.findings = vec![Finding {
-        check: "over-provisioning".into(),
-        device: Some("/dev/nvme1n1".into()),
-        level: Level::Note,
-        finding: "all of its 68.7 GB are used".into(),
-        reason: "less room".into(),
-        remedy: "flashproof prep".into(),
-    }];
+    let texts = ["over-provisioning", "all of its 68.7 GB are used", "less room", "flashproof prep"];
+    series.findings = vec![finding(Level::Note, Some("/dev/nvme1n1"), texts)];
     // An attempt that was killed, and replaced by another.
     write_run(&dir.join("002-killed"), Shape { devices: &drives.map(|(name, _)| name), ..SHORT });
     fs::remove_file(dir.join("002-killed/verdict.json")).unwrap();
@@ -336,20 +330,11 @@ fn what_is_no_directory_of_ours_gets_no_report() {
 fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path().join("rate");
-    write_series(
-        &dir,
-        Purpose::Rate,
-        &[("a", 20.0, Outcome::Pass, Some(SHORT)), ("b", 30.0, Outcome::Fail, Some(SHORT))],
-    );
+    let steps = [("a", 20.0, Outcome::Pass, Some(SHORT)), ("b", 30.0, Outcome::Fail, Some(SHORT))];
+    write_series(&dir, Purpose::Rate, &steps);
     let mut series = Series::read(&dir).unwrap().unwrap();
-    series.findings = vec![Finding {
-        check: "scheduler".into(),
-        device: None,
-        level: Level::Warning,
-        finding: "the scheduler is bfq".into(),
-        reason: "it reorders".into(),
-        remedy: "choose none".into(),
-    }];
+    let texts = ["scheduler", "the scheduler is bfq", "it reorders", "choose none"];
+    series.findings = vec![finding(Level::Warning, None, texts)];
     series.write(&dir).unwrap();
     let page = Document::read(&[&dir]).unwrap().html();
     let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));

@@ -207,21 +207,12 @@ impl WriteProgress {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::buckets::ActScale;
-    use results::cell::{ActHistograms, StreamInfo};
+    use results::testing::layout;
     use results::times::Times;
 
     #[test]
     fn the_line_has_rate_lag_tail_errors_and_time_left() {
-        let reads = StreamInfo {
-            name: "reads".into(),
-            judged: true,
-            offered_iops: 2.0,
-            workload: 0,
-            act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-            ..StreamInfo::default()
-        };
-        let layout = Layout { streams: vec![reads], devices: vec!["x".into()], thresholds_ns: [1_000_000].into() };
+        let layout = Layout { thresholds_ns: [1_000_000].into(), ..layout(&[("reads", true)], 2.0, ["x"]) };
         let manifest = Manifest { duration_sec: 3_600, ..Manifest::new(&layout, "5%>1ms".parse().unwrap()) };
         let mut progress = Progress::new(&manifest, true, None);
         let mut interval = Interval::new(&layout);

@@ -366,27 +366,14 @@ mod tests {
     }
 
     fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {
-        let (queued_ns, issued_ns) = (Some(1_000), 1_000 + queue_ns);
+        let (device, queued_ns, issued_ns) = (DeviceNumber::new(8, 0), Some(1_000), 1_000 + queue_ns);
         let completed_ns = Some(issued_ns + device_ns);
-        Request {
-            device: DeviceNumber::new(8, 0),
-            sector,
-            sectors,
-            op,
-            queued_ns,
-            issued_ns,
-            completed_ns,
-            ..Request::default()
-        }
+        Request { device, sector, sectors, op, queued_ns, issued_ns, completed_ns, ..Request::default() }
     }
 
     fn place_of(index: usize, sectors: std::ops::Range<u64>) -> BlockPosition {
-        BlockPosition {
-            index,
-            device_number: DeviceNumber::new(8, 1 + index as u32),
-            disk: DeviceNumber::new(8, 0),
-            sectors,
-        }
+        let (device_number, disk) = (DeviceNumber::new(8, 1 + index as u32), DeviceNumber::new(8, 0));
+        BlockPosition { index, device_number, disk, sectors }
     }
 
     #[test]

@@ -318,13 +318,12 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
 mod tests {
     use super::*;
     use crate::object::ValueType;
-    use crate::testing::all;
+    use crate::testing::{all, records, space};
     use crate::{Namespace, Space};
     use engine::sim::{Contents, QueueModel, SimEngine};
     use sys::op::{OpKind, Outcome};
 
     const KEYS: u64 = 500;
-    const MARKS: u64 = 4 << 20;
 
     fn namespace() -> Namespace {
         Namespace { single_bin: true, ..Namespace::new("test") }
@@ -336,22 +335,9 @@ mod tests {
         verify: bool,
         waits: bool,
     ) -> (Embedded<SimEngine>, Arc<Overload>) {
-        let object = RecordSpec {
-            set: [].into(),
-            bins: 1,
-            value: ValueType::Blob(1_000),
-            single_bin: true,
-            replace: true,
-            began: 170_000_000_000,
-        };
-        let space = Space {
-            target: 0,
-            range: 8 << 20..40 << 20,
-            marks_offset: MARKS,
-            min_io_bytes: 512,
-            write_unit_bytes: 512,
-            id: 7,
-        };
+        let values = records(1, ValueType::Blob(1_000));
+        let object = RecordSpec { set: [].into(), single_bin: true, replace: true, ..values };
+        let space = Space { range: 8 << 20..40 << 20, marks_offset: 4 << 20, id: 7, ..space() };
         let store = Store::open(namespace, &[space], 0..64, 1_700_000_000_000, 1, &mut engine).unwrap();
         let overload = Arc::new(Overload::default());
         overload.set_waits(waits);

@@ -241,10 +241,7 @@ fn bin_name(bin: u16, single_bin: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn object(value: ValueType) -> RecordSpec {
-        RecordSpec { set: (*b"set").into(), bins: 2, value, single_bin: false, replace: false, began: 170_000_000_000 }
-    }
+    use crate::testing::records;
 
     #[test]
     fn values_are_written_as_the_benchmarks_write_them() {
@@ -263,7 +260,7 @@ mod tests {
         for value in
             [ValueType::Integer, ValueType::String(16), ValueType::String(50), ValueType::Blob(8), ValueType::Blob(33)]
         {
-            let object = object(value);
+            let object = records(2, value);
             let bins = object.ops(7, 3);
             assert_eq!(object.written(7, &bins), Ok((170_000_000_000, 3)), "{value}");
             assert_eq!(object.written(8, &bins), Err(WrongRecord::Foreign), "another record");
@@ -287,12 +284,13 @@ mod tests {
                 assert_eq!(object.written(7, &other), Err(WrongRecord::Foreign), "{value}");
             }
         }
-        assert!(!object(ValueType::String(15)).can_be_verified() && object(ValueType::Blob(8)).can_be_verified());
+        let can_be_verified = |value| records(2, value).can_be_verified();
+        assert!(!can_be_verified(ValueType::String(15)) && can_be_verified(ValueType::Blob(8)));
     }
 
     #[test]
     fn strings_are_letters() {
-        let bins = object(ValueType::String(1_000)).ops(1, 1);
+        let bins = records(2, ValueType::String(1_000)).ops(1, 1);
         assert!(ops::entries(&bins).all(|entry| entry.value.len() == 1_000 && entry.value.is_ascii()));
     }
 }

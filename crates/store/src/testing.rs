@@ -1,8 +1,20 @@
-//! Helper for tests of record engines.
+//! Helpers for tests of record engines.
 
+use crate::Space;
+use crate::object::{RecordSpec, ValueType};
 use engine::{IoEngine, Wait};
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
+
+/// Records of the set "set" with `bins` bins of `value`.
+pub(crate) fn records(bins: u16, value: ValueType) -> RecordSpec {
+    RecordSpec { set: (*b"set").into(), bins, value, single_bin: false, replace: false, began: 170_000_000_000 }
+}
+
+/// The first 2 MiB of a drive with sectors of 512 bytes.
+pub(crate) fn space() -> Space {
+    Space { target: 0, range: 0..2 << 20, marks_offset: 32 << 20, min_io_bytes: 512, write_unit_bytes: 512, id: 9 }
+}
 
 /// Performs `kind` on keys 0 to `keys` - 1, at most `in_flight` at once. Returns the results in the order of the keys.
 pub(crate) fn all(

@@ -181,10 +181,10 @@ mod tests {
     use super::*;
     use crate::object::ValueType;
     use crate::ops;
+    use crate::testing::records;
 
     fn object() -> RecordSpec {
-        let value = ValueType::Blob(64);
-        RecordSpec { set: (*b"set").into(), bins: 2, value, single_bin: false, replace: false, began: 170_000_000_000 }
+        records(2, ValueType::Blob(64))
     }
 
     /// A verifier with acknowledged writes of key 5.

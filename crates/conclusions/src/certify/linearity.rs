@@ -184,21 +184,16 @@ mod tests {
     #[test]
     fn a_device_over_the_limits_in_company_is_not_linear() {
         let found = linearity(&alone(), &[numbers("/dev/a", 60_000.0, ALONE_NS, false)]).unwrap();
-        assert!(
-            !found.linear
-                && found.sentence.starts_with("not linear: with all devices under load, /dev/a is over the limits")
-        );
+        let begin = "not linear: with all devices under load, /dev/a is over the limits";
+        assert!(!found.linear && found.sentence.starts_with(begin));
     }
 
     #[test]
     fn a_p99_that_grew_is_named_with_its_ratio_and_what_it_is_a_sign_of() {
         let found = linearity(&alone(), &[numbers("/dev/a", 60_000.0, 720_000, true)]).unwrap();
         assert!(found.linear, "it is within the limits all the same");
-        assert!(
-            found.sentence.contains("the p99 of /dev/a is 1.8 times its p99 alone: a sign that the bus"),
-            "{}",
-            found.sentence
-        );
+        let sign = "the p99 of /dev/a is 1.8 times its p99 alone: a sign that the bus";
+        assert!(found.sentence.contains(sign), "{}", found.sentence);
         assert!(found.to_string().contains("1.80"), "{found}");
     }
 

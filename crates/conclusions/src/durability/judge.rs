@@ -249,7 +249,8 @@ fn remarks(
 
 #[cfg(test)]
 mod tests {
-    use super::super::session::{FORMAT_VERSION, Lane, Session};
+    use super::super::session::{Lane, Session};
+    use super::super::witness::tests::session;
     use super::*;
 
     #[test]
@@ -257,18 +258,7 @@ mod tests {
         let counts = |cycles, unsafe_shutdowns| Some(PowerCounts { cycles, unsafe_shutdowns });
         let lane = Lane { mode: Mode::Fua, write_bytes: 4096, slots: 64, at: 0, scattered: false };
         let record = |power, end: Option<(&str, bool)>| Record {
-            session: Session {
-                format_version: FORMAT_VERSION,
-                id: SessionId(1),
-                subject: "host: /data".into(),
-                path: "/data".into(),
-                disk: None,
-                tool: "flashproof".into(),
-                started_unix_ms: 1,
-                boot_id: "before".into(),
-                power,
-                lanes: vec![lane.clone()],
-            },
+            session: Session { boot_id: "before".into(), power, lanes: vec![lane.clone()], ..session(1) },
             upto: vec![90],
             phase: 0,
             upto_before: vec![0],
@@ -283,15 +273,12 @@ mod tests {
             assert_eq!(of.outcome == Outcome::Pass, of.sentence.starts_with("all 64 "), "{}", of.sentence);
             of.sentence
         };
+        let closed = Some(("it was closed", false));
         for (record, after, says) in [
             (record(None, None), after("now", None, false), "all 64 acknowledged writes are there"),
             (record(None, None), after("before", None, false), "this machine has not been restarted"),
             (record(None, None), after("before", None, true), "all 64 "),
-            (
-                record(None, Some(("it was closed", false))),
-                after("now", None, false),
-                "ended before any cut (it was closed)",
-            ),
+            (record(None, closed), after("now", None, false), "ended before any cut (it was closed)"),
             (record(None, Some(("EIO", true))), after("before", None, true), "all 64 "),
             (record(counts(7, 3), None), after("now", counts(8, 4), false), "all 64 "),
             (record(counts(7, 3), None), after("now", counts(7, 3), false), "counts 7 power cycles, as before"),

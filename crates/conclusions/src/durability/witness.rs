@@ -273,11 +273,11 @@ pub fn line(message: &impl Serialize) -> Result<Vec<u8>, String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::session::{Lane, Mode};
     use super::*;
 
-    fn session(id: u128) -> Session {
+    pub(crate) fn session(id: u128) -> Session {
         let lane = Lane { mode: Mode::Fua, write_bytes: 4096, slots: 8, at: 0, scattered: false };
         Session {
             format_version: FORMAT_VERSION,

@@ -513,29 +513,15 @@ mod tests {
     }
 
     fn step(moved: NextRun, seen: StepOutcome, why: &str, share: f64) -> Step {
-        let shares = Shares {
-            group: "reads on d".into(),
-            share: vec![share, 0.0, 0.0],
-            margin: vec![0.001, 0.0, 0.0],
-            p99_ns: None,
-            achieved_iops: 1.0,
-        };
-        let spells = vec![Spells::default(); 3];
-        let (rounds_judged, rounds) = (5, 5);
-        let judged = JudgedStep {
-            seen,
-            why: why.into(),
-            rounds_judged,
-            rounds,
-            shares: vec![shares],
-            spells,
-            whole: true,
-            has_moved: false,
-        };
+        let (share, margin) = (vec![share, 0.0, 0.0], vec![0.001, 0.0, 0.0]);
+        let shares = vec![Shares { group: "reads on d".into(), share, margin, p99_ns: None, achieved_iops: 1.0 }];
+        let (reason, why) = (why.to_owned(), why.to_owned());
+        let (rounds_judged, rounds, spells) = (5, 5, vec![Spells::default(); 3]);
+        let judged = JudgedStep { seen, why, rounds_judged, rounds, shares, spells, whole: true, has_moved: false };
         Step {
             rule: if let NextRun::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
             outcome: None,
-            reason: why.into(),
+            reason,
             details: serde_json::to_value(Details { moved, judged, ran_sec: 3600.0 }).unwrap(),
             ..crate::testing::step(moved.multiple().to_string(), moved.multiple(), Outcome::Pass)
         }
@@ -548,14 +534,10 @@ mod tests {
     #[test]
     fn a_rating_says_what_was_held_how_surely_and_what_the_next_load_failed_by() {
         let (held, failed) = (42.4, 43.1);
+        let why = "6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)";
         let series = series(vec![
             step(NextRun::Try(held), StepOutcome::Held, "first", 0.03),
-            step(
-                NextRun::Try(failed),
-                StepOutcome::Failed,
-                "6 % of reads on d over 1ms in 2 rounds in a row (limit 5 %)",
-                0.06,
-            ),
+            step(NextRun::Try(failed), StepOutcome::Failed, why, 0.06),
             step(NextRun::Recover(held), StepOutcome::Held, "the earlier shares returned", 0.03),
             step(NextRun::Confirm(held), StepOutcome::Held, "within the limits", 0.04),
         ]);

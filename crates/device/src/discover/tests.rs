@@ -70,19 +70,14 @@ fn facts_in(tree: &FakeTree, name: &str, number: &str) -> DeviceFacts {
 fn an_nvme_drive_tells_everything() {
     let facts = facts_in(&nvme(), "/dev/nvme0n1", "259:0");
     assert_eq!(facts.kind, Kind::WholeDisk);
-    assert_eq!(facts.kernel_name.as_deref(), Some("nvme0n1"));
-    assert_eq!(facts.size_bytes, 2000 * 512);
+    assert_eq!((facts.size_bytes, facts.max_hw_io_bytes), (2000 * 512, Some(2 << 20)));
     assert_eq!((facts.logical_sector_bytes, facts.physical_sector_bytes), (Some(512), Some(4096)));
-    assert_eq!(facts.model.as_deref(), Some("ACME Fast 1TB"));
-    assert_eq!(facts.serial.as_deref(), Some("S123"));
-    assert_eq!(facts.firmware.as_deref(), Some("1B2Q"));
-    assert_eq!(facts.transport.as_deref(), Some("nvme-pcie"));
-    assert_eq!(facts.scheduler.as_deref(), Some("none"));
     assert_eq!((facts.queue_requests_max, facts.hardware_queues), (Some(1023), Some(2)));
-    assert_eq!(facts.write_cache.as_deref(), Some("write back"));
-    assert_eq!(facts.max_hw_io_bytes, Some(2 << 20));
-    assert_eq!(facts.rotational, Some(false));
-    assert_eq!(facts.disk_sequence, Some(7));
+    assert_eq!((facts.rotational, facts.disk_sequence), (Some(false), Some(7)));
+    let DeviceFacts { kernel_name, model, serial, firmware, transport, scheduler, write_cache, .. } = &facts;
+    let texts = [kernel_name, model, serial, firmware, transport, scheduler, write_cache].map(Option::as_deref);
+    let expected = ["nvme0n1", "ACME Fast 1TB", "S123", "1B2Q", "nvme-pcie", "none", "write back"];
+    assert_eq!(texts, expected.map(Some));
     assert_eq!(facts.identity().as_deref(), Some("wwid eui.0025385b21404321"));
 }
 

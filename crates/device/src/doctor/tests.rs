@@ -128,20 +128,22 @@ fn a_machine_as_it_should_be_has_nothing_to_say_but_that_the_drive_is_not_prepar
 fn each_bad_state_is_told_by_its_check() {
     let disk = |name: &str| format!("sys/{DISK}/{name}");
     let pci = |name: &str| format!("sys/{PCI}/{name}");
+    let process = |name: &str| format!("proc/self/{name}");
+    let nvme = |name: &str| format!("sys/{PCI}/nvme/nvme0/{name}");
+    let affinity = "proc/irq/32/effective_affinity_list".to_owned();
+    let memlock = Some("Max locked memory         65536            65536            bytes\n");
+    let mount = Some("22 1 259:2 / /data rw - ext4 /dev/nvme0n1p2 rw\n");
+    let ebs = Some("Amazon Elastic Block Store\n");
+    let narrow = "16 GT/s x2 (3.9 GB/s); the drive supports 16 GT/s x4 (7.9 GB/s)";
     let clock = "sys/devices/system/clocksource/clocksource0/current_clocksource".to_owned();
+    let scheduler = disk("queue/scheduler");
     let hwmon = |name: &str| format!("sys/class/hwmon/hwmon0/{name}");
     let governor = "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor".to_owned();
     let cases: Vec<(String, Option<&str>, &str, Level, &str)> = vec![
         ("proc/sys/kernel/io_uring_disabled".into(), Some("2\n"), "io-uring", Warning, "kernel.io_uring_disabled is 2"),
         ("proc/sys/kernel/io_uring_disabled".into(), None, "io-uring", Unknown, "does not report"),
-        (
-            "proc/self/limits".into(),
-            Some("Max locked memory         65536            65536            bytes\n"),
-            "memlock",
-            Warning,
-            "only 64 KiB may be locked",
-        ),
-        ("proc/self/limits".into(), None, "memlock", Unknown, "cannot be read"),
+        (process("limits"), memlock, "memlock", Warning, "only 64 KiB may be locked"),
+        (process("limits"), None, "memlock", Unknown, "cannot be read"),
         (governor.clone(), Some("powersave\n"), "cpu-governor", Warning, "governor powersave"),
         (governor, None, "cpu-governor", Unknown, "no frequency governor"),
         (clock.clone(), Some("hpet\n"), "clock-source", Warning, "the clock is hpet"),
@@ -152,53 +154,29 @@ fn each_bad_state_is_told_by_its_check() {
         ("proc/77/comm".into(), Some("bash\n"), "irqbalance", Note, "not running"),
         ("proc/stat".into(), Some("cpu  100 0 0 800 0 0 0 100 0 0\n"), "cpu-steal", Warning, "10.0 % of CPU time"),
         ("proc/stat".into(), None, "cpu-steal", Unknown, "no CPU times"),
-        ("proc/irq/32/effective_affinity_list".into(), Some("0\n"), "interrupts", Warning, "to CPU 0, one of 8 CPUs"),
-        ("proc/irq/32/effective_affinity_list".into(), None, "interrupts", Unknown, "are unknown"),
+        (affinity.clone(), Some("0\n"), "interrupts", Warning, "to CPU 0, one of 8 CPUs"),
+        (affinity, None, "interrupts", Unknown, "are unknown"),
         (pci("msi_irqs"), None, "interrupts", Unknown, "not listed"),
-        (
-            disk("queue/scheduler"),
-            Some("none [mq-deadline] kyber\n"),
-            "io-scheduler",
-            Warning,
-            "nvme0n1 is mq-deadline",
-        ),
-        (disk("queue/scheduler"), None, "io-scheduler", Unknown, "cannot be read"),
+        (scheduler.clone(), Some("none [mq-deadline] kyber\n"), "io-scheduler", Warning, "nvme0n1 is mq-deadline"),
+        (scheduler, None, "io-scheduler", Unknown, "cannot be read"),
         (disk("queue/write_cache"), Some("write back\n"), "write-cache", Note, "volatile write cache (write back)"),
         (disk("queue/write_cache"), None, "write-cache", Unknown, "does not report"),
         (disk("queue/logical_block_size"), Some("512\n"), "sector-sizes", Note, "its logical sectors have 512 bytes"),
         (disk("queue/physical_block_size"), None, "sector-sizes", Unknown, "does not report"),
         (disk("queue/rotational"), Some("1\n"), "medium", Warning, "platters"),
-        (
-            "proc/self/status".into(),
-            Some("Cpus_allowed_list:\t0-3\n"),
-            "numa-node",
-            Warning,
-            "may only run on CPUs 0-3",
-        ),
-        ("proc/self/status".into(), Some("Cpus_allowed_list:\t0-7\n"), "numa-node", Note, "may run on CPUs 0-7"),
-        ("proc/self/status".into(), None, "numa-node", Unknown, "cannot be read"),
+        (process("status"), Some("Cpus_allowed_list:\t0-3\n"), "numa-node", Warning, "may only run on CPUs 0-3"),
+        (process("status"), Some("Cpus_allowed_list:\t0-7\n"), "numa-node", Note, "may run on CPUs 0-7"),
+        (process("status"), None, "numa-node", Unknown, "cannot be read"),
         ("sys/devices/system/node/online".into(), Some("0\n"), "numa-node", Ok, "one NUMA node"),
-        (
-            pci("current_link_width"),
-            Some("2\n"),
-            "pcie-link",
-            Warning,
-            "16 GT/s x2 (3.9 GB/s); the drive supports 16 GT/s x4 (7.9 GB/s)",
-        ),
+        (pci("current_link_width"), Some("2\n"), "pcie-link", Warning, narrow),
         (pci("current_link_speed"), Some("8.0 GT/s PCIe\n"), "pcie-link", Warning, "8 GT/s x4"),
         (pci("current_link_speed"), Some("Unknown\n"), "pcie-link", Unknown, "is unknown"),
         (pci("current_link_speed"), None, "pcie-link", Unknown, "does not report the speed"),
-        (format!("sys/{PCI}/nvme/nvme0/firmware_rev"), None, "firmware", Unknown, "the firmware of ACME Fast 1TB"),
-        (format!("sys/{PCI}/nvme/nvme0/transport"), Some("tcp\n"), "device-kind", Warning, "over a network (nvme-tcp)"),
+        (nvme("firmware_rev"), None, "firmware", Unknown, "the firmware of ACME Fast 1TB"),
+        (nvme("transport"), Some("tcp\n"), "device-kind", Warning, "over a network (nvme-tcp)"),
         (disk("size"), Some("0\n"), "device", Problem, "nothing is attached"),
-        (
-            format!("sys/{PCI}/nvme/nvme0/model"),
-            Some("Amazon Elastic Block Store\n"),
-            "device-kind",
-            Warning,
-            "over a network (model Amazon Elastic Block Store)",
-        ),
-        (format!("sys/{PCI}/nvme/nvme0/model"), Some("QEMU NVMe Ctrl\n"), "device-kind", Note, "a virtual disk"),
+        (nvme("model"), ebs, "device-kind", Warning, "over a network (model Amazon Elastic Block Store)"),
+        (nvme("model"), Some("QEMU NVMe Ctrl\n"), "device-kind", Note, "a virtual disk"),
         (hwmon("temp1_input"), Some("61000\n"), "temperature", Warning, "it has 61 degrees"),
         (hwmon("temp1_input"), Some("80000\n"), "temperature", Problem, "is critical at 80"),
         (hwmon("temp1_input"), Some("?\n"), "temperature", Unknown, "does not answer"),
@@ -206,14 +184,8 @@ fn each_bad_state_is_told_by_its_check() {
         (disk("stat"), Some("10 0 80 0 20 0 160 0 3 0 0\n"), "other-activity", Warning, "3 in flight"),
         (disk("stat"), None, "other-activity", Unknown, "no I/O counters"),
         (disk("holders/md0/x"), Some(""), "in-use", Problem, "it is held by md0 (software RAID)"),
-        (
-            "proc/self/mountinfo".into(),
-            Some("22 1 259:2 / /data rw - ext4 /dev/nvme0n1p2 rw\n"),
-            "in-use",
-            Problem,
-            "its partition /dev/nvme0n1p2 is mounted at /data",
-        ),
-        ("proc/self/mountinfo".into(), None, "in-use", Unknown, "could not be read"),
+        (process("mountinfo"), mount, "in-use", Problem, "its partition /dev/nvme0n1p2 is mounted at /data"),
+        (process("mountinfo"), None, "in-use", Unknown, "could not be read"),
     ];
     let as_it_should_be = Machine::new().examine(DRIVE);
     for (file, text, check, level, says) in cases {
@@ -373,11 +345,8 @@ fn a_run_directory_on_the_device_under_test_is_told() {
     let machine = Machine::new();
     let dir = tempfile::tempdir().unwrap();
     let place = |findings: Vec<Finding>| {
-        findings
-            .into_iter()
-            .filter(|finding| finding.check == "run-directory-place")
-            .map(|it| it.finding)
-            .collect::<String>()
+        let placed = findings.into_iter().filter(|finding| finding.check == "run-directory-place");
+        placed.map(|finding| finding.finding).collect::<String>()
     };
     assert!(!place(machine.doctor().examine(&[DRIVE], Some(dir.path()))).contains("the device under test"));
     let number = crate::discover::DeviceNumber::of_stat(fs::metadata(dir.path()).unwrap().dev());

@@ -432,14 +432,9 @@ mod tests {
     fn evidence_of(content: &[u8], identity: Option<&str>, records: &Records) -> Vec<String> {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(content).unwrap();
-        let found = gather(
-            &file,
-            content.len() as u64,
-            explanation(identity, content.len() as u64, records),
-            SAMPLING,
-            &mut Vec::new(),
-        )
-        .unwrap();
+        let size_bytes = content.len() as u64;
+        let explanation = explanation(identity, size_bytes, records);
+        let found = gather(&file, size_bytes, explanation, SAMPLING, &mut Vec::new()).unwrap();
         found.iter().map(ToString::to_string).collect()
     }
 

@@ -251,6 +251,7 @@ impl Scheduled {
 mod tests {
     use super::*;
     use crate::fake_tree::FakeTree;
+    use ProcessState::{Elsewhere, Gone, Running, Stopped, Unknown};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -285,55 +286,43 @@ mod tests {
     fn a_process_is_its_number_its_beginning_and_the_machines_start() {
         let root = machine(LINE);
         let alive = |process: &Process| state_below(process, root.root());
-        assert_eq!(alive(&process()), ProcessState::Running);
-        assert_eq!(
-            alive(&Process { start_ticks: 4243, ..process() }),
-            ProcessState::Gone,
-            "the number was given again"
-        );
-        assert_eq!(alive(&Process { pid: 78, ..process() }), ProcessState::Gone);
+        assert_eq!(alive(&process()), Running);
+        assert_eq!(alive(&Process { start_ticks: 4243, ..process() }), Gone, "the number was given again");
+        assert_eq!(alive(&Process { pid: 78, ..process() }), Gone);
         for pid_namespace in [Some("pid:[5]".to_owned()), None] {
             let elsewhere = Process { pid_namespace, ..process() };
-            assert_eq!(
-                alive(&Process { pid: 78, ..elsewhere.clone() }),
-                ProcessState::Elsewhere,
-                "numbers of another container"
-            );
-            assert_eq!(alive(&Process { start_ticks: 1, ..elsewhere }), ProcessState::Elsewhere);
+            let other = Process { pid: 78, ..elsewhere.clone() };
+            assert_eq!(alive(&other), Elsewhere, "numbers of another container");
+            assert_eq!(alive(&Process { start_ticks: 1, ..elsewhere }), Elsewhere);
         }
-        assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), ProcessState::Elsewhere);
+        assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), Elsewhere);
         root.remove("proc/1");
-        assert_eq!(alive(&Process { pid: 78, ..process() }), ProcessState::Unknown, "others are hidden");
-        assert_eq!(state_below(&process(), Path::new("/nowhere")), ProcessState::Unknown);
+        assert_eq!(alive(&Process { pid: 78, ..process() }), Unknown, "others are hidden");
+        assert_eq!(state_below(&process(), Path::new("/nowhere")), Unknown);
     }
 
     #[test]
     fn a_stopped_process_and_a_dead_one_nobody_has_buried_are_told_apart() {
-        for (state, alive) in [
-            ("T", ProcessState::Stopped),
-            ("t", ProcessState::Stopped),
-            ("Z", ProcessState::Gone),
-            ("D", ProcessState::Running),
-        ] {
+        for (state, alive) in [("T", Stopped), ("t", Stopped), ("Z", Gone), ("D", Running)] {
             let root = machine(&LINE.replacen(" R ", &format!(" {state} "), 1));
             assert_eq!(state_below(&process(), root.root()), alive, "{state}");
         }
         let root = machine("77 (torn");
-        assert_eq!(state_below(&process(), root.root()), ProcessState::Unknown);
+        assert_eq!(state_below(&process(), root.root()), Unknown);
     }
 
     #[test]
     fn this_process_runs_and_a_child_is_gone_once_it_ended() {
         let Some(this) = this_process() else { return println!("skipped: /proc is not mounted") };
         let root = Path::new("/");
-        assert_eq!(state_below(&this, root), ProcessState::Running);
+        assert_eq!(state_below(&this, root), Running);
         let mut child = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
         let start_ticks = stat(root, child.id()).unwrap().unwrap().start_ticks;
         let process = Process { pid: child.id(), start_ticks, ..this };
-        assert_eq!(state_below(&process, root), ProcessState::Running);
+        assert_eq!(state_below(&process, root), Running);
         drop(child.stdin.take());
         child.wait().unwrap();
-        assert_eq!(state_below(&process, root), ProcessState::Gone);
+        assert_eq!(state_below(&process, root), Gone);
     }
 }
 
@@ -357,15 +346,8 @@ mod process_tests {
         let mut process = OwnProcess::open(root.root()).unwrap();
         let columns: Vec<_> =
             process.sample(Duration::ZERO).into_iter().map(|(column, _)| column.to_string()).collect();
-        assert_eq!(
-            columns[2..],
-            [
-                "process.runqueue_wait_pct",
-                "process.io_worker_runs/s",
-                "thread.issue-2.cpu_pct",
-                "thread.issue-10.cpu_pct"
-            ]
-        );
+        let names = "process.runqueue_wait_pct process.io_worker_runs/s thread.issue-2.cpu_pct thread.issue-10.cpu_pct";
+        assert_eq!(columns[2..].join(" "), names);
         task(&root, 12, "issue-10", "1500000000 105000000 9\n");
         task(&root, 11, "issue-2", "2100000000 20000000 9\n");
         let mut values =

@@ -116,45 +116,14 @@ impl Shape<'_> {
     }
 
     fn columns(&self) -> Vec<String> {
-        const OF_DEVICE: [&str; 20] = [
-            "r/s",
-            "w/s",
-            "rkB/s",
-            "wkB/s",
-            "r_await",
-            "w_await",
-            "f/s",
-            "f_await",
-            "aqu-sz",
-            "rareq-sz",
-            "wareq-sz",
-            "%util",
-            "in_flight",
-            "irq.cpu_max",
-            "irq.cpu_max_share_pct",
-            "irq/s",
-            "temperature_celsius",
-            "smart.percentage_used",
-            "smart.data_units_written",
-            "ocp.physical_media_units_written_bytes",
-        ];
-        const OF_HOST: [&str; 13] = [
-            "host.cpu_busy_pct",
-            "host.cpu_iowait_pct",
-            "host.cpu_steal_pct",
-            "host.context_switches/s",
-            "host.interrupts/s",
-            "host.memory_available_bytes",
-            "host.load_1min",
-            "host.psi_io_some_pct",
-            "host.psi_io_full_pct",
-            "process.rss_bytes",
-            "process.cpu_pct",
-            "process.runqueue_wait_pct",
-            "thread.issue-0.cpu_pct",
-        ];
-        let devices = (0..self.drives.len()).flat_map(|device| OF_DEVICE.map(|name| format!("nvme{device}n1.{name}")));
-        devices.chain(OF_HOST.map(str::to_owned)).collect()
+        const OF_DEVICE: &str = "r/s w/s rkB/s wkB/s r_await w_await f/s f_await aqu-sz rareq-sz wareq-sz %util \
+            in_flight irq.cpu_max irq.cpu_max_share_pct irq/s temperature_celsius smart.percentage_used \
+            smart.data_units_written ocp.physical_media_units_written_bytes";
+        const OF_HOST: &str = "host.cpu_busy_pct host.cpu_iowait_pct host.cpu_steal_pct host.context_switches/s \
+            host.interrupts/s host.memory_available_bytes host.load_1min host.psi_io_some_pct host.psi_io_full_pct \
+            process.rss_bytes process.cpu_pct process.runqueue_wait_pct thread.issue-0.cpu_pct";
+        let of_device = |device| OF_DEVICE.split(' ').map(move |name| format!("nvme{device}n1.{name}"));
+        (0..self.drives.len()).flat_map(of_device).chain(OF_HOST.split(' ').map(str::to_owned)).collect()
     }
 
     /// Values of [`Self::columns`] that look like measured ones; the SMART log is read every 10 s.

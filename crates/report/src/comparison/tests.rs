@@ -29,18 +29,10 @@ fn bench(x: u64) -> Bench {
     let layout = layout(&streams, 100.0, ["/dev/nvme1n1"]);
     let (reads, writes) = ((2000 * x).to_string(), (1000 * x).to_string());
     let mut resolved = pairs(&[("read-reqs-per-sec", &reads), ("write-reqs-per-sec", &writes)]);
-    resolved.extend(pairs(&[
-        ("record-bytes", "1536"),
-        ("record-bytes-range-max", "0"),
-        ("large-block-op-kbytes", "128"),
-        ("replication-factor", "1"),
-        ("update-pct", "0"),
-        ("defrag-lwm-pct", "50"),
-        ("no-defrag-reads", "no"),
-        ("compress-pct", "100"),
-        ("commit-to-device", "no"),
-        ("tomb-raider", "no"),
-    ]));
+    let others = "record-bytes: 1536, record-bytes-range-max: 0, large-block-op-kbytes: 128, replication-factor: 1, \
+                  update-pct: 0, defrag-lwm-pct: 50, no-defrag-reads: no, compress-pct: 100, commit-to-device: no, \
+                  tomb-raider: no";
+    resolved.extend(pairs(&others.split(", ").map(|pair| pair.split_once(": ").unwrap()).collect::<Vec<_>>()));
     let manifest = Manifest {
         duration_sec: SECONDS,
         slice_sec: whole_slice_sec(3600, SECONDS, 1),
@@ -246,11 +238,8 @@ fn a_damaged_candidate_is_shown_as_far_as_it_is_whole_and_marked() {
     let [a, b, c] = &comparison.candidates[..] else { panic!() };
     assert!(a.damaged && a.p99.value().is_none() && a.outcome.value() == Some(&Outcome::Invalid));
     assert!(b.damaged && b.outcome.value() == Some(&Outcome::Invalid) && b.margins.value().is_some());
-    assert_eq!(
-        b.wear.value().unwrap()[0].host_bytes_per_day,
-        ValueOrReason::Value(86.4e9),
-        "from the four undamaged seconds"
-    );
+    let bytes_per_day = &b.wear.value().unwrap()[0].host_bytes_per_day;
+    assert_eq!(bytes_per_day, &ValueOrReason::Value(86.4e9), "from the four undamaged seconds");
     assert!(c.damaged && why(&c.outcome).contains("manifest.json"), "{c:?}");
     for said in ["b: telemetry.csv is changed: ", "c: reading ", "a: no quantiles of latencies: "] {
         assert!(comparison.warnings.iter().any(|warning| warning.starts_with(said)), "{:?}", comparison.warnings);
@@ -326,11 +315,8 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     // A missing step gets a warning, and the next step represents the series.
     fs::remove_dir_all(dir.join("30x")).unwrap();
     let comparison = compare(&[named(&dir)], &OperatorData::default(), &ratings()).unwrap();
-    assert!(
-        comparison.warnings[0].starts_with("s: 30x: there is no run to judge again: reading "),
-        "{:?}",
-        comparison.warnings
-    );
+    let begin = "s: 30x: there is no run to judge again: reading ";
+    assert!(comparison.warnings[0].starts_with(begin), "{:?}", comparison.warnings);
     assert_eq!(comparison.candidates[0].test.value().unwrap().step.as_deref(), Some("20x"));
     assert_eq!(why(&comparison.candidates[0].rating), "its runs contradict the record of its series");
     // An unfinished series has no rating yet, but the load held so far.

@@ -204,12 +204,8 @@ mod tests {
         let reports = reports.iter().enumerate().map(|(index, (all, one))| {
             let line = |count: &u64| if *count > 0 { format!(" (00: {count:010})\n") } else { String::new() };
             let [first, second] = NAMES;
-            format!(
-                "after {} sec:\n{first} ({all} total)\n{}{second} ({one} total)\n{}\n",
-                index + 1,
-                line(all),
-                line(one)
-            )
+            let (sec, of_all, of_one) = (index + 1, line(all), line(one));
+            format!("after {sec} sec:\n{first} ({all} total)\n{of_all}{second} ({one} total)\n{of_one}\n")
         });
         log_text(0) + &reports.collect::<String>()
     }
@@ -222,23 +218,15 @@ mod tests {
             let hung = judged(&counted(reports), "40%>1ms");
             let name = if reports[3].0 == 9 { "reads" } else { "/dev/x-reads" };
             assert_eq!(hung.outcome, Outcome::Invalid);
-            assert!(
-                hung.reason.starts_with(&format!("slice 2 (2 to 4 s) has no operation of {name}: the device hung, or")),
-                "{}",
-                hung.reason
-            );
+            let begin = format!("slice 2 (2 to 4 s) has no operation of {name}: the device hung, or");
+            assert!(hung.reason.starts_with(&begin), "{}", hung.reason);
         }
         // A stream without any load does not pass, either.
         let never = judged(&counted(&[(5, 0), (9, 0)]), "40%>1ms");
-        assert!(
-            never.reason.starts_with("no slice has any operation of /dev/x-reads: name a histogram"),
-            "{}",
-            never.reason
-        );
-        assert_eq!(
-            (never.outcome, judged(&counted(&[(0, 0), (0, 0)]), "40%>1ms").outcome),
-            (Outcome::Invalid, Outcome::Invalid)
-        );
+        let begin = "no slice has any operation of /dev/x-reads: name a histogram";
+        assert!(never.reason.starts_with(begin), "{}", never.reason);
+        let neither = judged(&counted(&[(0, 0), (0, 0)]), "40%>1ms");
+        assert_eq!([never.outcome, neither.outcome], [Outcome::Invalid; 2]);
         // Slow operations seen so far fail the log nevertheless.
         let last = log_text(2)[log_text(1).len()..].to_owned();
         let then_hung = log_text(2) + &last.replace("after 2", "after 3") + &last.replace("after 2", "after 4");
@@ -283,14 +271,8 @@ mod tests {
 
     #[test]
     fn thresholds_between_two_edges_are_refused_with_both() {
-        let edge = |sla: &str, scale| {
-            edges(
-                "a.log",
-                scale,
-                &TableOptions { buckets_max: 1, ..TableOptions::default() },
-                Some(&sla.parse().unwrap()),
-            )
-        };
+        let options = TableOptions { buckets_max: 1, ..TableOptions::default() };
+        let edge = |sla: &str, scale| edges("a.log", scale, &options, Some(&sla.parse().unwrap()));
         assert_eq!(edge("5%>1ms,1%>8ms", ActScale::Milliseconds).unwrap(), [0, 3]);
         assert_eq!(edge("5%>1024us", ActScale::Microseconds).unwrap(), [0, 10]);
         for (sla, scale, nearest) in [

@@ -16,20 +16,9 @@ use std::path::Path;
 pub const HOSTILE: &str = "</script><script>document.body.dataset.hacked=1</script><!--\"'&";
 
 /// Columns of telemetry, as a run on a real device has them.
-pub const COLUMNS: [&str; 12] = [
-    "loop0.r/s",
-    "loop0.w/s",
-    "loop0.rkB/s",
-    "loop0.r_await",
-    "loop0.aqu-sz",
-    "loop0.%util",
-    "loop0.temperature_celsius",
-    "loop0.smart.percentage_used",
-    "host.cpu_busy_pct",
-    "host.cpu_steal_pct",
-    "process.cpu_pct",
-    "thread.issue-0.cpu_pct",
-];
+const COLUMNS: &str = "loop0.r/s loop0.w/s loop0.rkB/s loop0.r_await loop0.aqu-sz loop0.%util \
+    loop0.temperature_celsius loop0.smart.percentage_used host.cpu_busy_pct host.cpu_steal_pct process.cpu_pct \
+    thread.issue-0.cpu_pct";
 
 /// Shape of a run to write.
 #[derive(Clone, Copy)]
@@ -50,6 +39,12 @@ fn layout(devices: &[&str]) -> Layout {
     results::testing::layout(&[("reads", true), ("large-block-writes", false)], 100.0, devices.iter().copied())
 }
 
+/// A finding about `device`. `texts`: check, finding, reason and remedy.
+pub fn finding(level: Level, device: Option<&str>, texts: [&str; 4]) -> Finding {
+    let [check, finding, reason, remedy] = texts.map(str::to_owned);
+    Finding { check, level, device: device.map(str::to_owned), finding, reason, remedy }
+}
+
 /// Writes a run into `dir`, which does not exist.
 pub fn write_run(dir: &Path, shape: Shape<'_>) {
     let layout = layout(shape.devices);
@@ -64,20 +59,13 @@ pub fn write_run(dir: &Path, shape: Shape<'_>) {
         round_sec: (duration_sec / 12).clamp(1, 60),
         device_facts: shape.devices.iter().map(|_| json!({"model": "M", "size_bytes": 1_u64 << 36})).collect(),
         host_facts: json!({"kernel": HOSTILE}),
-        findings: vec![Finding {
-            check: "io-scheduler".into(),
-            level: Level::Warning,
-            device: None,
-            finding: HOSTILE.into(),
-            reason: "it reorders".into(),
-            remedy: "echo none".into(),
-        }],
+        findings: vec![finding(Level::Warning, None, ["io-scheduler", HOSTILE, "it reorders", "echo none"])],
         unmeasured: vec!["the SMART log: permission denied".into()],
         ..Manifest::new(&layout, Sla::default())
     };
     manifest.workloads = vec![WorkloadRecord { kind: "storage".into(), ..WorkloadRecord::default() }];
     manifest.workloads[0].config.as_written = format!("# {HOSTILE}\n");
-    let columns: Vec<String> = COLUMNS.iter().filter(|_| shape.telemetry).map(|&name| name.to_owned()).collect();
+    let columns: Vec<String> = COLUMNS.split(' ').filter(|_| shape.telemetry).map(str::to_owned).collect();
     let mut writer = Writer::create(dir, &manifest, &columns).unwrap();
     let mut judge = manifest.judge();
     for index in 0..shape.intervals {

@@ -210,6 +210,7 @@ impl BatchPart {
 mod tests {
     use super::*;
     use crate::object::{RecordSpec, ValueType};
+    use crate::testing::records;
     use crate::wire::{Command, Limits, parse};
     use crate::{Work, Write};
     use sys::op::OpKind;
@@ -217,14 +218,7 @@ mod tests {
     #[test]
     fn a_server_understands_what_is_asked() {
         for (set, replace) in [(&b""[..], false), (b"users", true)] {
-            let object = RecordSpec {
-                set: set.into(),
-                bins: 3,
-                value: ValueType::String(20),
-                single_bin: false,
-                replace,
-                began: 9,
-            };
+            let object = RecordSpec { set: set.into(), replace, began: 9, ..records(3, ValueType::String(20)) };
             for kind in [OpKind::Read, OpKind::Write] {
                 let asked = object.transaction(kind, 77, 1);
                 let mut bytes = Vec::new();

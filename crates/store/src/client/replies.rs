@@ -133,6 +133,7 @@ mod tests {
     use crate::Work;
     use crate::Write;
     use crate::object::{RecordSpec, ValueType};
+    use crate::testing::records;
     use sys::op::OpKind;
 
     #[test]
@@ -164,14 +165,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_is_torn_or_lies_is_no_reply() {
-        let object = RecordSpec {
-            set: [].into(),
-            bins: 2,
-            value: ValueType::Blob(9),
-            single_bin: false,
-            replace: false,
-            began: 9,
-        };
+        let object = RecordSpec { set: [].into(), began: 9, ..records(2, ValueType::Blob(9)) };
         let Work::Write(Write { ops, .. }) = object.transaction(OpKind::Write, 5, 1).work else { panic!() };
         let mut bytes = Vec::new();
         let begin = frame::begin(&mut bytes, FrameKind::Message);

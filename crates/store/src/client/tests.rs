@@ -8,7 +8,7 @@ mod membership;
 use super::*;
 use crate::nodes::{Access, Host, Login, Tls};
 use crate::object::ValueType;
-use crate::testing::all;
+use crate::testing::{all, records};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use fake::{FaultMode, Server};
@@ -25,27 +25,29 @@ fn refusal(address: SocketAddr, namespace: &str, access: Access) -> String {
     Cluster::find(&[seed(address)], namespace, access, false).err().expect("a cluster was found")
 }
 
-/// False if the kernel has no io_uring with sockets: the test is skipped.
-fn has_ring() -> bool {
-    let is_there = NetEngine::new(Vec::new(), ReceiveBuffers { buffers: 1, bytes: 4096 }, Setup::new(1, 0));
-    if let Err(error) = &is_there {
-        println!("skipped: no io_uring with sockets: {error}");
-    }
-    is_there.is_ok()
+/// `None`, with a message, if the kernel has no io_uring with sockets: the test is skipped.
+fn ring() -> Option<()> {
+    let ring = NetEngine::new(Vec::new(), ReceiveBuffers { buffers: 1, bytes: 4096 }, Setup::new(1, 0));
+    ring.inspect_err(|error| println!("skipped: no io_uring with sockets: {error}")).ok().map(|_| ())
+}
+
+/// Performs operations as [`all`] does, at most eight at once. All must succeed.
+#[track_caller]
+fn succeed(client: &mut Client, kind: OpKind, keys: u64) {
+    let outcomes = all(client, kind, keys, 8);
+    assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{kind}: {outcomes:?}");
 }
 
 const PATIENT_MS: u32 = 30_000;
 
 #[test]
 fn what_is_written_is_read_on_as_many_connections_as_are_needed_and_no_more() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     for (pipeline, connections) in [(1, 8), (4, 2), (8, 1)] {
         let server = Server::new();
         let mut client = server.client(pipeline, PATIENT_MS);
         for kind in [OpKind::Write, OpKind::Read, OpKind::Write, OpKind::Read] {
-            assert!(all(&mut client, kind, 300, 8).iter().all(|outcome| outcome.is_done()), "{kind}");
+            succeed(&mut client, kind, 300);
         }
         // The client has another connection for cluster queries.
         assert_eq!(server.state.connections.load(Ordering::Relaxed), connections + 1);
@@ -57,9 +59,7 @@ fn what_is_written_is_read_on_as_many_connections_as_are_needed_and_no_more() {
 
 #[test]
 fn what_a_server_forgets_or_changes_is_told() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let server = Server::new();
     let mut client = server.client(2, PATIENT_MS);
     all(&mut client, OpKind::Write, 20, 8);
@@ -90,17 +90,15 @@ fn what_a_server_forgets_or_changes_is_told() {
 
 #[test]
 fn an_insertion_waits_until_an_overloaded_server_takes_it_and_a_measurement_fails() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let server = Server::new();
     let mut client = server.client(2, PATIENT_MS);
     server.set(FaultMode::Overloaded(30));
     client.settings.overload.set_waits(true);
-    assert!(all(&mut client, OpKind::Write, 50, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Write, 50);
     assert_eq!(server.state.requests.load(Ordering::Relaxed), 80);
     assert_eq!(client.settings.overload.waited(), 8, "those that were out: each once");
-    assert!(all(&mut client, OpKind::Read, 50, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Read, 50);
     client.settings.overload.set_waits(false);
     server.set(FaultMode::Overloaded(u32::MAX));
     assert_eq!(all(&mut client, OpKind::Write, 9, 8), [Outcome::Result(18); 9]);
@@ -108,9 +106,7 @@ fn an_insertion_waits_until_an_overloaded_server_takes_it_and_a_measurement_fail
 
 #[test]
 fn a_server_that_closes_lies_or_hangs_costs_what_was_out_and_the_rest_goes_on() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let lost = [Outcome::Errno(libc::ECONNRESET), Outcome::Errno(libc::EPROTO), Outcome::Errno(libc::EPIPE)];
     for pipeline in [1, 4] {
         let server = Server::new();
@@ -138,14 +134,12 @@ fn a_server_that_closes_lies_or_hangs_costs_what_was_out_and_the_rest_goes_on() 
 
 #[test]
 fn two_nodes_each_get_what_is_theirs_and_one_that_is_gone_fails_its_own_alone() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let half = |first: u8, second: u8| BASE64.encode([[first; 256], [second; 256]].concat());
     let (one, other) = (Server::with("A1", &half(255, 0)), Server::with("A2", &half(0, 255)));
     *one.state.peers.lock().unwrap() = format!("1,3000,[[A2,,[{}]]]", other.address);
     let mut client = one.client(4, PATIENT_MS);
-    assert!(all(&mut client, OpKind::Write, 200, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Write, 200);
     let counts = [&one, &other].map(|server| server.state.requests.load(Ordering::Relaxed));
     assert!(counts.iter().all(|count| *count > 60) && counts.iter().sum::<u32>() == 200, "{counts:?}");
     other.set(FaultMode::Refuses(11));
@@ -172,22 +166,20 @@ fn me(password: &str) -> Access {
 
 #[test]
 fn each_connection_logs_in_by_the_session_of_the_first() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let server = Server::new();
     *server.state.password.lock().unwrap() = Some("secret");
     let mut client = server.client_with(me("secret"), 300, 4, PATIENT_MS);
     let logins = || server.state.logins.each_ref().map(|count| count.load(Ordering::Relaxed));
     assert_eq!(logins(), [1, 2], "for the queries, and for two connections of four transactions");
-    assert!(all(&mut client, OpKind::Write, 60, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Write, 60);
     assert!(client.settings.probe_record(0).unwrap().is_some(), "a probe logs in, too");
     assert_eq!(logins(), [1, 3]);
     // New connections log in with the token of the same session.
     server.set(FaultMode::Closes);
     all(&mut client, OpKind::Write, 20, 8);
     server.set(FaultMode::Serves);
-    assert!(all(&mut client, OpKind::Read, 60, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Read, 60);
     assert!(logins()[0] == 1 && logins()[1] > 3, "{:?}", logins());
 }
 
@@ -208,9 +200,7 @@ fn a_login_that_is_missing_or_wrong_is_refused_with_the_reason() {
 fn over_tls_records_of_any_size_are_written_and_read() {
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let file =
         |name: &str| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../flashproof/tests/data/tls").join(name);
     let certificates = CertificateDer::pem_file_iter(file("node.pem")).unwrap().map(Result::unwrap).collect();

@@ -3,6 +3,7 @@
 use super::*;
 use crate::record::{BlockHeader, seed_at};
 use crate::seal::{Mark, NUMBER_LAST, NUMBER_MAX};
+use crate::testing::space;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
@@ -14,6 +15,15 @@ mod between;
 const WALL_MS: u64 = 1_700_000_000_000;
 const BLOCK: u64 = 32 << 10;
 const MARKS: u64 = 32 << 20;
+
+fn namespace() -> Namespace {
+    Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") }
+}
+
+/// A simulated drive that was never written.
+fn drive(name: &str) -> SimEngine {
+    SimEngine::holding(vec![QueueModel::new(&name.parse().unwrap(), 1)], vec![Contents::new(512, 1)])
+}
 
 struct Bench {
     engine: SimEngine,
@@ -32,23 +42,9 @@ impl Bench {
     }
 
     fn new(change: impl FnOnce(&mut Namespace), blocks: u64) -> Self {
-        let mut namespace =
-            Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") };
+        let mut namespace = namespace();
         change(&mut namespace);
-        let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
-        let engine = SimEngine::holding(vec![model], vec![Contents::new(512, 1)]);
-        Self::on(
-            &namespace,
-            &[Space {
-                target: 0,
-                range: 0..blocks * BLOCK,
-                marks_offset: MARKS,
-                min_io_bytes: 512,
-                write_unit_bytes: 512,
-                id: 9,
-            }],
-            engine,
-        )
+        Self::on(&namespace, &[Space { range: 0..blocks * BLOCK, ..space() }], drive("sim:capacity=64MiB"))
     }
 
     fn step(&mut self, until_ns: u64) {
@@ -291,14 +287,7 @@ impl Disk for Noted<'_> {
 #[test]
 fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
     let mut bench = Bench::new(|namespace| (namespace.commit_to_device, namespace.defrag_lwm_pct) = (true, 0), 64);
-    let space = Space {
-        target: 0,
-        range: 0..64 * BLOCK,
-        marks_offset: MARKS,
-        min_io_bytes: 512,
-        write_unit_bytes: 4096,
-        id: 9,
-    };
+    let space = Space { write_unit_bytes: 4096, ..space() };
     let Bench { engine, store, .. } = &mut bench;
     let namespace = store.namespace.clone();
     let (mut ops, mut replies, mut done) = (Vec::new(), Vec::new(), Vec::new());
@@ -345,14 +334,7 @@ fn a_device_of_another_size_is_not_written_over() {
     let contents = bench.engine.stop(false);
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
     // The space lies where the second core's space would lie after the device grew.
-    let space = Space {
-        target: 0,
-        range: BLOCK..65 * BLOCK,
-        marks_offset: MARKS,
-        min_io_bytes: 512,
-        write_unit_bytes: 512,
-        id: 9,
-    };
+    let space = Space { range: BLOCK..65 * BLOCK, ..space() };
     let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], contents));
     let losses = bench.store.damage();
     assert!(!bench.store.is_ready() && losses.is_some_and(|losses| losses.blocks > 2), "{losses:?}");
@@ -364,8 +346,7 @@ fn a_device_of_another_size_is_not_written_over() {
 /// Opens a store on a device with these contents, and accepts all losses.
 fn opened(namespace: &Namespace, contents: Contents) -> Bench {
     let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
-    let space =
-        Space { target: 0, range: 0..32 * BLOCK, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+    let space = Space { range: 0..32 * BLOCK, ..space() };
     let mut bench = Bench::on(namespace, &[space], SimEngine::holding(vec![model], vec![contents]));
     bench.store.accept_losses(&mut bench.engine);
     while !bench.store.is_ready() {
@@ -462,11 +443,8 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
 #[test]
 fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
     let namespace = Namespace { write_block_bytes: BLOCK as u32, commit_to_device: true, ..Namespace::new("test") };
-    let model = QueueModel::new(&"sim:capacity=64MiB+gone-at-s=1".parse().unwrap(), 1);
-    let engine = SimEngine::holding(vec![model], vec![Contents::new(512, 1)]);
-    let space =
-        Space { target: 0, range: 0..1 << 20, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
-    let mut bench = Bench::on(&namespace, &[space], engine);
+    let space = Space { range: 0..1 << 20, ..space() };
+    let mut bench = Bench::on(&namespace, &[space], drive("sim:capacity=64MiB+gone-at-s=1"));
     assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
     bench.run(1_000);
     assert_eq!(bench.ask(2, Work::Write(write(b"y", Exists::Any))).result, ResultCode::SERVER_ERROR);

@@ -1,6 +1,7 @@
 //! Steps that are held, fail, move, or are cut short, interval by interval.
 
 use super::*;
+use StepOutcome::{Failed, Held, OurLimit};
 use results::judge::Sla;
 use results::testing::layout;
 use results::times::Times;
@@ -45,7 +46,7 @@ fn step(target: StepPurpose, done: u64, slow: impl Fn(u64) -> u64) -> (JudgedSte
 fn a_settled_step_within_the_limits_ends_after_six_rounds_and_is_held() {
     let (judged, enough) = step(TRY, RATE, |_| 30);
     assert_eq!(enough.as_deref(), Some("settled after 6 rounds"));
-    assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (StepOutcome::Held, 6, 6), "{}", judged.why);
+    assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Held, 6, 6), "{}", judged.why);
     assert_eq!(judged.why, "within the limits: 3.00 % of reads on d over 1ms (limit 5 %)");
     assert_eq!((judged.shares[0].share[0], judged.shares[0].margin[0]), (0.03, 0.0));
 }
@@ -53,23 +54,19 @@ fn a_settled_step_within_the_limits_ends_after_six_rounds_and_is_held() {
 #[test]
 fn on_a_simulated_drive_a_share_near_its_limit_is_seen_over_the_whole_slice() {
     let (judged, enough) = step(EXACT, RATE, |_| 30);
-    assert_eq!((judged.seen, judged.rounds, judged.whole, enough), (StepOutcome::Held, 50, true, None));
+    assert_eq!((judged.seen, judged.rounds, judged.whole, enough), (Held, 50, true, None));
     let (judged, _) = step(EXACT, RATE, |_| 20);
-    assert_eq!((judged.seen, judged.rounds, judged.whole), (StepOutcome::Held, 6, false));
+    assert_eq!((judged.seen, judged.rounds, judged.whole), (Held, 6, false));
 }
 
 #[test]
 fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
     // The share of slow reads falls from 4.9 % to 3 %.
     let (judged, _) = step(TRY, RATE, |round| 49_u64.saturating_sub(4 * round).max(30));
-    assert_eq!(judged.seen, StepOutcome::Held, "{}", judged.why);
+    assert_eq!(judged.seen, Held, "{}", judged.why);
     assert_eq!(judged.rounds, 8, "halves of 3.7 % and 3.0 %");
     let (judged, _) = step(TRY, RATE, |round| if round < 5 { 200 } else { 10 });
-    assert_eq!(
-        (judged.seen, judged.rounds),
-        (StepOutcome::Held, 11),
-        "until nothing of the beginning is in the window"
-    );
+    assert_eq!((judged.seen, judged.rounds), (Held, 11), "until nothing of the beginning is in the window");
 }
 
 #[test]
@@ -77,39 +74,39 @@ fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
     // Every 10 s, all reads that are due within 0.2 s are slow: 2 % of all reads.
     let stalls = |round| if round % 10 == 5 { 200 } else { 0 };
     let (judged, _) = step(TRY, RATE, stalls);
-    assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (StepOutcome::Held, 40, 40), "{}", judged.why);
+    assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Held, 40, 40), "{}", judged.why);
     assert_eq!((judged.spells[0].count, judged.longest_wait_sec()), (4, 10.0));
     let (judged, _) = step(StepPurpose::Try { wait_sec: 5.0, exact: false }, RATE, |_| 10);
-    assert_eq!((judged.seen, judged.rounds_judged), (StepOutcome::Held, 20));
+    assert_eq!((judged.seen, judged.rounds_judged), (Held, 20));
     // Stalls twice as often: 4 % of all reads, and more than the limit in one round of five.
     let (judged, _) = step(TRY, RATE, |round| if round % 5 == 2 { 200 } else { 0 });
-    assert_eq!((judged.seen, judged.rounds_judged), (StepOutcome::Held, 20), "{}", judged.why);
+    assert_eq!((judged.seen, judged.rounds_judged), (Held, 20), "{}", judged.why);
 }
 
 #[test]
 fn a_step_ends_once_no_rest_of_it_could_make_up_for_its_slow_operations() {
     // 5 % of the step's 50,000 operations are 2,500; 60 plus three times 900 slow operations exceed this.
     let (judged, enough) = step(TRY, RATE, |round| if round < 3 { 10 + 10 * round } else { 900 });
-    assert_eq!((judged.seen, judged.rounds), (StepOutcome::Failed, 6));
+    assert_eq!((judged.seen, judged.rounds), (Failed, 6));
     assert_eq!(judged.why, "46.0 % of reads on d over 1ms in 6 s (limit 5 %), so the whole step cannot pass");
     assert_eq!(enough.as_deref(), Some(judged.why.as_str()));
     let (judged, _) = step(StepPurpose::Whole, RATE, |_| 60);
-    assert_eq!((judged.seen, judged.rounds, judged.whole), (StepOutcome::Failed, 42, false));
+    assert_eq!((judged.seen, judged.rounds, judged.whole), (Failed, 42, false));
 }
 
 #[test]
 fn a_stall_that_a_slice_allows_is_no_cliff() {
     let stall = |round| if (1..3).contains(&round) { 1_000 } else { 10 };
     let (judged, _) = step(TRY, RATE, stall);
-    assert_eq!((judged.seen, judged.rounds), (StepOutcome::Held, 11), "{}", judged.why);
+    assert_eq!((judged.seen, judged.rounds), (Held, 11), "{}", judged.why);
     let (judged, _) = step(EXACT, RATE, stall);
-    assert_eq!((judged.seen, judged.rounds), (StepOutcome::Held, 11), "{}", judged.why);
+    assert_eq!((judged.seen, judged.rounds), (Held, 11), "{}", judged.why);
 }
 
 #[test]
 fn a_whole_slice_is_judged_with_all_of_its_rounds() {
     let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round == 2 { 600 } else { 10 });
-    assert_eq!((judged.seen, judged.rounds_judged, judged.whole), (StepOutcome::Held, 50, true));
+    assert_eq!((judged.seen, judged.rounds_judged, judged.whole), (Held, 50, true));
     assert_eq!(judged.why, "within the limits: 2.18 % of reads on d over 1ms (limit 5 %)");
 }
 
@@ -117,14 +114,11 @@ fn a_whole_slice_is_judged_with_all_of_its_rounds() {
 fn a_load_that_is_not_done_is_not_held() {
     // After six rounds, 1,212 operations wait; 1,000 of them came due in the last second.
     let (judged, _) = step(TRY, RATE * 798 / 1000, |_| 0);
-    assert_eq!(judged.seen, StepOutcome::Failed);
-    assert!(
-        judged.why.ends_with("212 of 6,000 operations were due over 1 s ago and had not completed"),
-        "{}",
-        judged.why
-    );
+    assert_eq!(judged.seen, Failed);
+    let why = "212 of 6,000 operations were due over 1 s ago and had not completed";
+    assert!(judged.why.ends_with(why), "{}", judged.why);
     let (judged, _) = step(TRY, RATE * 834 / 1000, |_| 0);
-    assert_eq!(judged.seen, StepOutcome::Held, "none is overdue");
+    assert_eq!(judged.seen, Held, "none is overdue");
 }
 
 #[test]
@@ -132,15 +126,12 @@ fn a_recovery_lasts_until_the_earlier_shares_return() {
     let (earlier, _) = step(TRY, RATE, |_| 20);
     let (judged, enough) =
         step(StepPurpose::Return(earlier.shares.clone()), RATE, |round| 45_u64.saturating_sub(5 * round).max(20));
-    assert_eq!(
-        enough.as_deref(),
-        Some("the earlier shares returned after 6 rounds"),
-        "2.5 % is within a tenth of the limit"
-    );
-    assert_eq!((judged.seen, judged.why.as_str()), (StepOutcome::Held, "the earlier shares returned"));
+    // 2.5 % is within a tenth of the limit.
+    assert_eq!(enough.as_deref(), Some("the earlier shares returned after 6 rounds"));
+    assert_eq!((judged.seen, judged.why.as_str()), (Held, "the earlier shares returned"));
     assert!(!judged.has_moved);
     let (judged, _) = step(StepPurpose::Return(earlier.shares), RATE, |_| 35);
-    assert_eq!(judged.seen, StepOutcome::Held);
+    assert_eq!(judged.seen, Held);
     assert!(judged.has_moved, "{}", judged.why);
 }
 
@@ -150,18 +141,13 @@ fn a_drive_that_is_slow_to_recover_is_waited_for() {
     // The share is far over the limit for the first ten rounds.
     let (judged, enough) = step(StepPurpose::Return(earlier.shares), RATE, |round| if round < 10 { 900 } else { 20 });
     assert_eq!(enough.as_deref(), Some("the earlier shares returned after 12 rounds"));
-    assert_eq!(
-        (judged.seen, judged.rounds_judged, judged.shares[0].share[0]),
-        (StepOutcome::Held, 2, 0.02),
-        "{}",
-        judged.why
-    );
+    assert_eq!((judged.seen, judged.rounds_judged, judged.shares[0].share[0]), (Held, 2, 0.02), "{}", judged.why);
 }
 
 #[test]
 fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_worse() {
     let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round < 25 { 10 } else { 60 });
-    assert_eq!(judged.seen, StepOutcome::Held, "{}", judged.why);
+    assert_eq!(judged.seen, Held, "{}", judged.why);
     assert_eq!(
         judged.why,
         "within the limits: 3.50 % of reads on d over 1ms (limit 5 %); getting worse, a longer run may fail: 1.00 % of \
@@ -171,13 +157,10 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
     assert!(!judged.why.contains("getting worse"), "worse, and within the limit: {}", judged.why);
     // The second half has one stall more than the first, by chance: no conclusion.
     let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round % 10 == 7 || round == 33 { 600 } else { 0 });
-    assert_eq!(judged.seen, StepOutcome::Failed, "{}", judged.why);
+    assert_eq!(judged.seen, Failed, "{}", judged.why);
     let (judged, _) = step(StepPurpose::Whole, RATE, |round| if round % 10 == 9 { 450 } else { 0 });
-    assert!(
-        !judged.why.contains("getting worse"),
-        "5.4 % in the second half, of stalls too rare to tell: {}",
-        judged.why
-    );
+    // 5.4 % in the second half, of stalls too rare to tell.
+    assert!(!judged.why.contains("getting worse"), "{}", judged.why);
 }
 
 /// A step in which this program issued `late` of every 1,000 reads with a delay of 2 ms.
@@ -199,13 +182,11 @@ fn late(late: u64) -> JudgedStep {
 
 #[test]
 fn what_our_own_lag_would_decide_is_no_rating() {
-    assert_eq!(late(30).seen, StepOutcome::Held, "3 % by our lag change nothing");
+    assert_eq!(late(30).seen, Held, "3 % by our lag change nothing");
     let judged = late(70);
-    assert_eq!(judged.seen, StepOutcome::OurLimit);
-    assert_eq!(
-        judged.why,
-        "with this program's own lag, 7.00 % of reads on d are over 1ms (limit 5 %): this lag would decide"
-    );
+    assert_eq!(judged.seen, OurLimit);
+    let why = "with this program's own lag, 7.00 % of reads on d are over 1ms (limit 5 %): this lag would decide";
+    assert_eq!(judged.why, why);
 }
 
 #[test]
@@ -223,7 +204,7 @@ fn a_step_that_is_broken_off_or_stopped_by_lag_is_told_apart() {
         in_flight: 5,
         in_flight_max: 5,
     };
-    assert_eq!(seen(&lag(results::judge::Whose::Device)), StepOutcome::Failed);
-    assert_eq!(seen(&lag(results::judge::Whose::Ours)), StepOutcome::OurLimit);
+    assert_eq!(seen(&lag(results::judge::Whose::Device)), Failed);
+    assert_eq!(seen(&lag(results::judge::Whose::Ours)), OurLimit);
     assert_eq!(seen(&End::Completed), StepOutcome::NotSteady, "not even one round");
 }

@@ -295,12 +295,9 @@ fn what_is_exported_is_in_use() {
         machine.tree.link("sys/class/block/nvme0n1p2-of-the-test", machine.disk().join("nvme0n1p2"));
         "/dev/nvme0n1p2-of-the-test\n"
     };
+    let of_nvmet = "namespace 7 of NVMe-oF subsystem nqn.test; disable the export (`echo 0 > /";
     for (dir, attribute, what) in [
-        (
-            format!("{nvmet}/namespaces/7"),
-            "device_path",
-            "namespace 7 of NVMe-oF subsystem nqn.test; disable the export (`echo 0 > /",
-        ),
+        (format!("{nvmet}/namespaces/7"), "device_path", of_nvmet),
         (format!("{lio}/iblock_0/data"), "udev_path", "LIO backstore iblock_0/data; delete the backstore (`targetcli`"),
     ] {
         let machine = Machine::new();
@@ -328,29 +325,16 @@ fn what_is_exported_is_in_use() {
 
     let file = machine.write("image", "");
     let subject = TargetDevices::of_file(&fs::metadata(&file).unwrap());
-    for (info, device, image) in [
-        (
-            "iBlock device: nvme0n1p2  UDEV PATH: /dev/none  readonly: 0\n        Major: 259 Minor: 2  CLAIMED: IBLOCK\n",
-            true,
-            false,
-        ),
-        (
-            &format!("TCM FILEIO ID: 0        File: {}  Size: 1048576  Mode: O_DSYNC Async: 0\n", file.display()),
-            false,
-            true,
-        ),
-    ] {
+    let of_device =
+        "iBlock device: nvme0n1p2  UDEV PATH: /dev/none  readonly: 0\n        Major: 259 Minor: 2  CLAIMED: IBLOCK\n";
+    let of_image = format!("TCM FILEIO ID: 0        File: {}  Size: 1048576  Mode: O_DSYNC Async: 0\n", file.display());
+    for (info, expected) in [(of_device, [true, false]), (&of_image, [false, true])] {
         machine.write(&format!("{lio}/fileio_3/x/enable"), "1\n");
-        machine.write(
-            &format!("{lio}/fileio_3/x/info"),
-            &format!("Status: ACTIVATED  Max Queue Depth: 0\n        {info}"),
-        );
+        let info = format!("Status: ACTIVATED  Max Queue Depth: 0\n        {info}");
+        machine.write(&format!("{lio}/fileio_3/x/info"), &info);
         let found = [machine.refused("259:0"), refusals(&subject, &machine).join("")];
-        assert_eq!(
-            found.each_ref().map(|text| text.contains("LIO backstore fileio_3/x")),
-            [device, image],
-            "{found:?}"
-        );
+        let held = found.each_ref().map(|text| text.contains("LIO backstore fileio_3/x"));
+        assert_eq!(held, expected, "{found:?}");
     }
 }
 

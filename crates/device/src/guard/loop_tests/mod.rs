@@ -54,15 +54,11 @@ fn an_empty_device_is_consented_to_and_known_by_its_file() {
 #[test]
 fn a_mounted_device_is_refused_with_its_mount_point() {
     let Some(bench) = Bench::new(&[]) else { return };
-    if succeed("mkfs.ext4", &["-q", "-F", &bench.device]).is_none() {
-        return;
-    }
+    let Some(_) = succeed("mkfs.ext4", &["-q", "-F", &bench.device]) else { return };
     assert_asked(&bench, "an ext2, ext3 or ext4 file system (at byte 1080); data in");
     let at = bench.path("mount");
     std::fs::create_dir(&at).unwrap();
-    if succeed("mount", &[&bench.device, &at]).is_none() {
-        return;
-    }
+    let Some(_) = succeed("mount", &[&bench.device, &at]) else { return };
     let _unmount = Undo("umount", vec![at.clone()]);
     bench.assert_refused(&format!("it is mounted at {at}; unmount it"));
     let shared = bench.consent(&bench.shared()).unwrap_err();
@@ -74,9 +70,7 @@ fn a_mounted_device_is_refused_with_its_mount_point() {
 #[test]
 fn swap_that_is_off_is_asked_for() {
     let Some(bench) = Bench::new(&[]) else { return };
-    if succeed("mkswap", &[&bench.device]).is_none() {
-        return;
-    }
+    let Some(_) = succeed("mkswap", &[&bench.device]) else { return };
     assert_asked(&bench, "swap space (at byte 4086); data in");
 }
 
@@ -88,15 +82,7 @@ fn a_partition_in_use_stops_its_disk() {
         let _open = other_process::hold_open(&node);
         bench.assert_refused(&format!("its partition /dev/{name} is open in process "));
     }
-    if succeed("mkfs.ext4", &["-q", "-F", &node]).is_none() {
-        return;
-    }
-    let at = bench.path("mount");
-    std::fs::create_dir(&at).unwrap();
-    if succeed("mount", &[&node, &at]).is_none() {
-        return;
-    }
-    let _unmount = Undo("umount", vec![at.clone()]);
+    let Some((at, _unmount)) = bench.mount(&node) else { return };
     bench.assert_refused(&format!("its partition /dev/{name} is mounted at {at}; unmount it"));
 }
 
@@ -204,9 +190,7 @@ fn a_device_mapper_device_holds_what_it_is_built_on() {
     let Some(bench) = Bench::new(&[]) else { return };
     let name = format!("flashproof-test-{}", std::process::id());
     let table = format!("0 {} linear {} 0", SIZE / 512, bench.device);
-    if succeed("dmsetup", &["create", &name, "--table", &table]).is_none() {
-        return;
-    }
+    let Some(_) = succeed("dmsetup", &["create", &name, "--table", &table]) else { return };
     let _remove = Undo("dmsetup", vec!["remove".into(), name.clone()]);
     let text = bench.refusal();
     assert!(text.contains("it is held by dm-") && text.contains(&name), "{text}");

@@ -60,36 +60,24 @@ fn a_long_record_has_its_length_in_front() {
 }
 
 #[test]
-fn a_time_extend_adds_its_upper_bits() {
-    let (records, _) = read(&page(10, 0, &[with_word(30, 5, 2), data(1, b"aaaa")], &[])).unwrap();
-    assert_eq!(records, [(10 + 5 + (2 << 27) + 1, b"aaaa".to_vec())]);
-}
-
-#[test]
-fn a_time_stamp_replaces_the_time_but_for_its_top_bits() {
+fn what_stands_before_a_record_changes_its_time() {
     let top = 1_u64 << 60;
-    let (records, _) = read(&page(top + 10, 0, &[with_word(31, 5, 2), data(1, b"aaaa")], &[])).unwrap();
-    assert_eq!(records, [(top + 5 + (2 << 27) + 1, b"aaaa".to_vec())]);
+    let discarded = |delta| [with_word(29, delta, 4 + 8), vec![0; 8]].concat();
+    for (what, page_ns, before, time_ns) in [
+        ("a time extend adds its upper bits", 10, with_word(30, 5, 2), 10 + 5 + (2 << 27) + 1),
+        ("a time stamp replaces the time but for its top bits", top + 10, with_word(31, 5, 2), top + 5 + (2 << 27) + 1),
+        ("a discarded record is passed over but its time counts", 0, discarded(6), 7),
+        ("a delta of one marks a discarded record and is no time", 0, discarded(1), 1),
+    ] {
+        let (records, _) = read(&page(page_ns, 0, &[before, data(1, b"aaaa")], &[])).unwrap();
+        assert_eq!(records, [(time_ns, b"aaaa".to_vec())], "{what}");
+    }
 }
 
 #[test]
 fn a_time_stamp_that_ran_over_goes_forward() {
     let before = (2_u64 << ABSOLUTE_BITS) - 1;
     assert_eq!(absolute(3, before), Some((2 << ABSOLUTE_BITS) + 3));
-}
-
-#[test]
-fn a_discarded_record_is_passed_over_but_its_time_counts() {
-    let discarded = [with_word(29, 6, 4 + 8), vec![0; 8]].concat();
-    let (records, _) = read(&page(0, 0, &[discarded, data(1, b"aaaa")], &[])).unwrap();
-    assert_eq!(records, [(7, b"aaaa".to_vec())]);
-}
-
-#[test]
-fn a_delta_of_one_marks_a_discarded_record_and_is_no_time() {
-    let discarded = [with_word(29, 1, 4 + 8), vec![0; 8]].concat();
-    let (records, _) = read(&page(0, 0, &[discarded, data(1, b"aaaa")], &[])).unwrap();
-    assert_eq!(records, [(1, b"aaaa".to_vec())]);
 }
 
 #[test]

@@ -453,16 +453,11 @@ mod tests {
         // Three reads of 4 KiB, one after the other.
         assert_eq!(requests[..3], [(Read, 0, 8, 8, 27), (Read, 8, 8, 1, 8), (Read, 16, 8, 2, 7)]);
         // 4 MiB: four bios of 1 MiB, each split into two requests of 512 KiB.
-        assert_eq!(
-            requests[3..11].iter().map(|request| request.1).collect::<Vec<_>>(),
-            [0, 1024, 2048, 3072, 4096, 5120, 6144, 7168]
-        );
+        let sectors: Vec<_> = requests[3..11].iter().map(|request| request.1).collect();
+        assert_eq!(sectors, [0, 1024, 2048, 3072, 4096, 5120, 6144, 7168]);
         assert_eq!(requests[3], (Read, 0, 1024, 13, 7_148));
-        assert_eq!(
-            requests[4],
-            (Read, 1024, 1024, 671, 6_494),
-            "the request waited until the other half of its bio was split off"
-        );
+        // The request waited until the other half of its bio was split off.
+        assert_eq!(requests[4], (Read, 1024, 1024, 671, 6_494));
         // Two writes with O_DSYNC; each completes after its own flush. The flushes of fsync are not in the list.
         assert_eq!(requests[11..13], [(Write, 0, 8, 17, 52), (Write, 8, 8, 1, 21)]);
         // Eight reads of 4 KiB merged into one request, queued with the first.

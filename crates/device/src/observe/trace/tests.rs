@@ -75,11 +75,7 @@ fn trace_diskstats_and_program_all_count_23_reads() {
 
 #[test]
 fn other_devices_are_filtered_out_in_the_kernel() {
-    let (Some(watched), Some(also), Some(other)) =
-        (LoopDevice::make(1 << 20), LoopDevice::make(1 << 20), LoopDevice::make(1 << 20))
-    else {
-        return;
-    };
+    let [Some(watched), Some(also), Some(other)] = [(); 3].map(|()| LoopDevice::make(1 << 20)) else { return };
     let options = Options { complete: false, ..Options::default() };
     let Some(mut trace) = start(&[watched.number(), also.number()], options) else { return };
     other.read_direct([(0, 4096), (8192, 4096)]);
@@ -205,12 +201,9 @@ fn a_recorded_page_says_what_the_kernel_printed() {
     let decoder =
         Decoder::new(&[(EventKind::Issue, ISSUE.to_owned()), (EventKind::Complete, COMPLETE.to_owned())]).unwrap();
     let mut events = Vec::new();
-    let gap = layout
-        .records(PAGE, |time_ns, record| {
-            events.extend(decoder.decode(time_ns, 0, record).expect("a whole record"));
-        })
-        .unwrap();
-    assert!(!gap);
+    let mut decode =
+        |time_ns, record: &[u8]| events.extend(decoder.decode(time_ns, 0, record).expect("a whole record"));
+    assert!(!layout.records(PAGE, &mut decode).unwrap(), "no gap");
 
     // The kernel printed times rounded to microseconds.
     let seen: Vec<_> = events

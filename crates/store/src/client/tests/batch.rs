@@ -41,14 +41,12 @@ fn replicate([one, other]: &[Server; 2]) {
 
 #[test]
 fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let servers = pair();
     let mut client = servers[0].client_as(PATIENT_MS, batches);
-    assert!(all(&mut client, OpKind::Write, 20, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Write, 20);
     let before: u32 = servers.iter().map(Server::requests).sum();
-    assert!(all(&mut client, OpKind::Read, 20, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Read, 20);
     let requests = servers.iter().map(Server::requests).sum::<u32>() - before;
     assert!((20..=40).contains(&requests), "one or two for each: {requests}");
     assert_eq!(client.settings.verification.take().records, u64::from(20 * RECORDS));
@@ -87,9 +85,7 @@ fn entries(entries: &'static [(u32, u8)], last: Option<u8>) -> ReplyHook {
 
 #[test]
 fn a_batch_that_is_answered_wrongly_or_not_at_all_fails_and_the_next_is_read() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     const ALL: &[(u32, u8)] = &[(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)];
     let protocol = Outcome::Errno(libc::EPROTO);
     let server = Server::new();
@@ -123,9 +119,7 @@ fn a_batch_that_is_answered_wrongly_or_not_at_all_fails_and_the_next_is_read() {
 
 #[test]
 fn reads_go_to_the_nodes_of_the_policy_and_writes_to_the_master() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let servers = pair();
     *servers[0].state.racks.lock().unwrap() = "other:9;test:1".to_owned();
     *servers[1].state.racks.lock().unwrap() = "other:9;test:2".to_owned();
@@ -163,9 +157,7 @@ fn reads_go_to_the_nodes_of_the_policy_and_writes_to_the_master() {
 
 #[test]
 fn a_read_whose_node_is_gone_or_has_no_copy_goes_to_another_and_is_answered_once() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     for batch in [false, true] {
         for replica in [Replica::Sequence, Replica::Any, Replica::PreferRack] {
             let servers = pair();

@@ -12,8 +12,9 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(super) enum FaultMode {
+    #[default]
     Serves,
     /// Acknowledges writes without executing them.
     Forgets,
@@ -42,6 +43,7 @@ pub(super) struct Server {
     pub(super) state: Arc<State>,
 }
 
+#[derive(Default)]
 pub(super) struct State {
     pub(super) manner: Mutex<FaultMode>,
     pub(super) records: Mutex<HashMap<Digest, Vec<u8>>>,
@@ -82,24 +84,13 @@ impl Server {
 
     pub(super) fn with_tls(name: &str, owned: &str, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         let state = Arc::new(State {
-            manner: Mutex::new(FaultMode::Serves),
-            records: Mutex::default(),
-            requests: AtomicU32::new(0),
-            connections: AtomicU32::new(0),
-            most_at_once: AtomicU32::new(0),
             owned: Mutex::new(owned.to_owned()),
             peers: Mutex::new("0,3000,[]".to_owned()),
             generation: AtomicU32::new(1),
             racks: Mutex::new("ERROR:25:enterprise only".to_owned()),
-            liar: Mutex::default(),
-            is_over: AtomicBool::new(false),
-            is_away: AtomicBool::new(false),
-            regime: AtomicU32::new(0),
-            maps: AtomicU32::new(0),
             name: name.to_owned(),
-            password: Mutex::new(None),
-            logins: Default::default(),
             tls,
+            ..State::default()
         });
         Self::listen(state)
     }
@@ -177,18 +168,10 @@ impl Drop for Server {
 }
 
 fn settings(cluster: Arc<Cluster>, bytes: u32, timeout_ms: u32) -> ClientSettings {
-    let object = RecordSpec {
-        set: (*b"set").into(),
-        bins: 2,
-        value: ValueType::Blob(bytes),
-        single_bin: false,
-        replace: false,
-        began: 170_000_000_000,
-    };
     ClientSettings {
         cluster,
         namespace: "test".to_owned(),
-        object: Arc::new(object),
+        object: Arc::new(records(2, ValueType::Blob(bytes))),
         verification: Arc::new(Verification::new(true)),
         batch: None,
         replica: Replica::Master,

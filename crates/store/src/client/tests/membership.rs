@@ -25,13 +25,11 @@ fn until_all_are_written(client: &mut Client) {
 
 #[test]
 fn a_node_that_returns_under_another_address_is_found_by_its_peers_and_requests_for_it_wait() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let (one, other) = (Server::with("A1", &half(255, 0)), Server::with("A2", &half(0, 255)));
     one.names(&[("A2", other.address)]);
     let mut client = one.client(4, PATIENT_MS);
-    assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Write, 100);
     let other = other.moved();
     one.names(&[("A2", other.address)]);
     // Requests in flight on the old connections fail. All other requests wait for the node.
@@ -39,19 +37,16 @@ fn a_node_that_returns_under_another_address_is_found_by_its_peers_and_requests_
     let failed = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
     assert!(failed <= 8, "{failed} of 200 failed");
     assert!(other.requests() > 60);
-    let outcomes = all(&mut client, OpKind::Read, 100, 8);
-    assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{outcomes:?}");
+    succeed(&mut client, OpKind::Read, 100);
     assert_eq!(client.map.nodes.len(), 2, "the same node");
 }
 
 #[test]
 fn a_node_that_joins_gets_its_partitions_and_no_write_is_lost() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let one = Server::with("A1", &half(255, 255));
     let mut client = one.client(4, PATIENT_MS);
-    assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Write, 100);
     let queries = one.state.maps.load(Ordering::Relaxed);
     // The new node claims half of the partitions with a higher regime, while the old node still reports all partitions.
     let other = Server::with("A2", &half(0, 255));
@@ -60,28 +55,25 @@ fn a_node_that_joins_gets_its_partitions_and_no_write_is_lost() {
     one.names(&[("A2", other.address)]);
     let begin = Instant::now();
     while other.requests() == 0 {
-        assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
+        succeed(&mut client, OpKind::Write, 100);
         assert!(begin.elapsed() < Duration::from_secs(60));
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
-    let outcomes = all(&mut client, OpKind::Read, 100, 8);
-    assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{outcomes:?}");
+    succeed(&mut client, OpKind::Write, 100);
+    succeed(&mut client, OpKind::Read, 100);
     assert_eq!(one.state.maps.load(Ordering::Relaxed), queries + 1, "partitions are asked for after a change alone");
 }
 
 #[test]
 fn a_single_node_that_leaves_and_is_replaced_is_found_behind_its_seed() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let [one, other] = ["A1", "A2"].map(|name| Server::with(name, &half(255, 255)));
     // Both servers are seeds, and neither reports the other.
     let seeds = [&one, &other].map(|server| seed(server.address));
     other.state.is_away.store(true, Ordering::SeqCst);
     let cluster = Cluster::find(&seeds, "test", Access::default(), false).unwrap();
     let mut client = one.client_as(1_000, |settings| settings.cluster = cluster);
-    assert!(all(&mut client, OpKind::Write, 20, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Write, 20);
     drop(one);
     other.state.is_away.store(false, Ordering::SeqCst);
     until_all_are_written(&mut client);
@@ -90,9 +82,7 @@ fn a_single_node_that_leaves_and_is_replaced_is_found_behind_its_seed() {
 
 #[test]
 fn connections_of_nodes_that_left_are_given_to_those_that_join() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let one = Server::with("A0", &half(255, 0));
     let mut client = one.client(1, PATIENT_MS);
     for joined in 1..=5 {
@@ -107,13 +97,11 @@ fn connections_of_nodes_that_left_are_given_to_those_that_join() {
 
 #[test]
 fn a_node_that_hangs_delays_neither_requests_to_others_nor_the_map_of_those_that_take_over() {
-    if !has_ring() {
-        return;
-    }
+    let Some(()) = ring() else { return };
     let (one, other) = (Server::with("A1", &half(255, 0)), Server::with("A2", &half(0, 255)));
     one.names(&[("A2", other.address)]);
     let mut client = one.client(1, 3_000);
-    assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
+    succeed(&mut client, OpKind::Write, 100);
     // The node answers neither queries nor transactions any more, on old and new connections.
     *other.state.liar.lock().unwrap() = Some(Arc::new(|_: FrameKind, _: &[u8], _: &mut dyn std::io::Write| Some(true)));
     let own = |client: &Client, key| client.map.master(&client.settings.object.digest(key)) == Some(0);

@@ -7,13 +7,10 @@ fn put(value: &[u8]) -> Work {
     Work::Write(write(value, Exists::CreateOrReplace))
 }
 
-fn on(drive: &str, change: impl FnOnce(&mut Namespace)) -> Bench {
-    let mut namespace = Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") };
+fn on(name: &str, change: impl FnOnce(&mut Namespace)) -> Bench {
+    let mut namespace = namespace();
     change(&mut namespace);
-    let engine = SimEngine::holding(vec![QueueModel::new(&drive.parse().unwrap(), 1)], vec![Contents::new(512, 1)]);
-    let space =
-        Space { target: 0, range: 0..64 * BLOCK, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
-    Bench::on(&namespace, &[space], engine)
+    Bench::on(&namespace, &[space()], drive(name))
 }
 
 #[test]
@@ -253,10 +250,7 @@ fn opened_where_flushes_fail(failures: u64) -> Bench {
     let mut bench = Bench::new(|_| {}, 64);
     assert_eq!(bench.ask(1, put(b"kept")).result, ResultCode::OK);
     bench.write_out();
-    let namespace = Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") };
-    let space =
-        Space { target: 0, range: 0..64 * BLOCK, marks_offset: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
-    bench.store = Store::open(&namespace, &[space], 0..64, WALL_MS, 2, &mut bench.engine).unwrap();
+    bench.store = Store::open(&namespace(), &[space()], 0..64, WALL_MS, 2, &mut bench.engine).unwrap();
     let mut flushes = 0;
     while !bench.store.is_ready() {
         let mut done = Vec::new();
