@@ -236,7 +236,7 @@ fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
     );
     assert!(ended.errors()[0].ends_with(&type_this), "{}", ended.stderr);
     assert!(ended.errors()[1].contains("to restore them: flashproof size restore folder"), "{}", ended.stderr);
-    // What was collected is told.
+    // The command reports all that was collected.
     ended.shows(&["next: flashproof size profile folder"]);
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
     server.set_away(false);

@@ -174,11 +174,11 @@ fn ratings(
     signal_handler: &SignalHandler,
 ) -> Result<Option<[Option<f64>; 3]>, Failure> {
     let mut ratings = [None; 3];
-    let drives: [(_, fn(f64) -> f64); 3] = [(&fit.nearest, identity), (&fit.slow, f64::ceil), (&fit.fast, f64::floor)];
-    for (number, (drive, stalls_from_mean)) in drives.into_iter().enumerate() {
+    let stalls_from_means: [fn(f64) -> f64; 3] = [identity, f64::ceil, f64::floor];
+    for (number, drive) in [&fit.nearest, &fit.slow, &fit.fast].into_iter().enumerate() {
         // Start the searches for both end drives at the rating of the fitted drive, which is near their ratings.
         let start = ratings[0].unwrap_or(if number == 0 { 1.0 } else { hour::LEAST });
-        ratings[number] = HourSearch::new(drive, stalls_from_mean, load, signal_handler)?.highest(start)?;
+        ratings[number] = HourSearch::new(drive, stalls_from_means[number], load, signal_handler)?.highest(start)?;
         if signal_handler.signal_received().is_some() {
             return Ok(None);
         }

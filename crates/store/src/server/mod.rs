@@ -108,8 +108,9 @@ impl Server {
     /// Answers pending requests, writes the buffers, and ends. Errors: a sentence, if a ring failed.
     pub fn stop(mut self) -> Result<(), String> {
         self.state.send_to_all(|| Message::Stop);
-        let ends = self.threads.drain(..).map(JoinHandle::join);
-        ends.map(|end| end.unwrap_or_else(|_| Err("a server thread panicked".to_owned()))).collect()
+        // All threads write their buffers, even if one fails.
+        let ends: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
+        ends.into_iter().try_for_each(|end| end.unwrap_or_else(|_| Err("a server thread panicked".to_owned())))
     }
 }
 
