@@ -113,19 +113,21 @@ impl Journal {
             Err(error) => return Err(error),
         };
         let (mut journal, mut line) = (Self::default(), Vec::new());
-        while files::next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
+        for number in 1.. {
+            if !files::next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
+                break;
+            }
+            let path = dir.join(JOURNAL);
+            if number > LINES_MAX {
+                journal.damage = Some(format!("{} has more than {LINES_MAX} entries", path.display()));
+                break;
+            }
             match serde_json::from_slice(&line) {
                 Ok(entry) => journal.entries.push(entry),
                 // A kill or a full disk cut this line; the lines after it are whole.
                 Err(error) => {
-                    let number = journal.entries.len() + 1;
-                    journal.damage =
-                        Some(format!("{}: entry {number} cannot be read ({error})", dir.join(JOURNAL).display()));
+                    journal.damage = Some(format!("{}: entry {number} cannot be read ({error})", path.display()));
                 }
-            }
-            if journal.entries.len() >= LINES_MAX {
-                journal.damage = Some(format!("{} has more than {LINES_MAX} entries", dir.join(JOURNAL).display()));
-                break;
             }
         }
         Ok(journal)

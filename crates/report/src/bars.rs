@@ -35,8 +35,8 @@ impl Bars {
 
     /// Adds a bar that is drawn against its own limit. `is_over`: the caller's exact comparison with the limit.
     pub fn against(&mut self, name: impl Into<String>, value: f64, limit: f64, text: impl Into<String>, is_over: bool) {
-        self.bar(name, Some(value), text);
-        self.rows.iter_mut().next_back().into_iter().for_each(|bar| (bar.limit, bar.is_over) = (Some(limit), is_over));
+        let (name, text) = (name.into(), text.into());
+        self.rows.push(Bar { name, text, value: Some(value), limit: Some(limit), is_over });
     }
 
     /// True if no bar has a value.

@@ -97,7 +97,6 @@ pub fn reserve(fd: BorrowedFd<'_>, size_bytes: u64) -> io::Result<bool> {
 
 /// Effective user ID of this process.
 pub fn effective_user() -> u32 {
-    // SAFETY: has no preconditions and cannot fail.
     rustix::process::geteuid().as_raw()
 }
 
