@@ -189,7 +189,7 @@ fn only_the_lines_of_offsets_change_and_their_comments_stay() {
 
 #[test]
 fn records_of_a_range_of_sizes_have_the_mean_size_that_the_run_draws() {
-    let text = b"device-names: sim:\nrecord-bytes: 512\nrecord-bytes-range-max: 2048\nread-reqs-per-sec: 1000\n";
+    let text = b"device-names: sim:\ntest-duration-sec: 60\nrecord-bytes: 512\nrecord-bytes-range-max: 2048\nread-reqs-per-sec: 1000\n";
     let config = parse(Test::Storage, "test", text).unwrap_or_else(|why| panic!("{why}")).config;
     let reads = RequestedLoad::of(&config, 512).unwrap().reads;
     // Drawn uniformly from 512, 1,024, 1,536 and 2,048 bytes.
