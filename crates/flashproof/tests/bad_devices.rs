@@ -4,9 +4,7 @@ use crate::support;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use support::{Bench, LoopDevice, Nobody, OUT, tool};
-
-const MIB: u64 = 1 << 20;
+use support::{Bench, LoopDevice, MIB, Nobody, OUT, tool};
 
 /// A load on `devices`: one that writes, or one that only reads.
 fn load(devices: &str, writes: bool) -> String {

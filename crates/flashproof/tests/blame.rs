@@ -11,9 +11,7 @@ use results::run_dir::{self, Run};
 use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use support::{Bench, LoopDevice, OUT, Running, Throttled, Undo, skip, tool};
-
-const MIB: u64 = 1 << 20;
+use support::{Bench, LoopDevice, MIB, OUT, Running, Throttled, Undo, skip, tool};
 
 /// The blame for the worst slice.
 fn worst(run: &Run) -> &Blame {

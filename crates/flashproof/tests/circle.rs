@@ -100,12 +100,13 @@ fn until_next_second() -> Duration {
 fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     let look_sec = std::env::var("FLASHPROOF_CIRCLE_SEC").map_or(LOOK_SEC, |text| text.parse().unwrap());
     // The log and iostat do not see exactly the same seconds of a random load, so the numbers of quiet runs differ with
-    // a standard deviation of 0.5 %, and more on a busy machine. A test that is wrong misses in all attempts.
-    let (mut late, mut misses) = (0.0_f64, Vec::new());
+    // a standard deviation of 0.5 %, and more on a busy machine. A test that is wrong misses in all attempts. Three
+    // misses are no failure only if the load was late in each attempt.
+    let (mut late, mut misses) = (f64::INFINITY, Vec::new());
     for _ in 0..3 {
         let Some(attempt) = attempt(look_sec) else { return };
         let Some(miss) = attempt.miss else { return };
-        late = late.max(attempt.late);
+        late = late.min(attempt.late);
         misses.push(miss);
     }
     assert!(late > BUSY, "{late} {}", misses.join("\n"));

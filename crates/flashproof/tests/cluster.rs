@@ -364,7 +364,7 @@ fn a_server_that_stops_or_drips_holds_nobody_up() {
     let before = good.samples();
     running.wait_until("more of the other", || good.samples() > before);
     bad.set_mode(Mode::Plain);
-    running.wait_to_hear("answers again");
+    running.wait_to_hear(&format!("node CC1 ({}) answers again", bad.host()));
     running.end_by("INT").expect(4);
     assert_eq!((good.settings().0, bad.settings().0), (false, false));
 }

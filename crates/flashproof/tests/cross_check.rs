@@ -7,9 +7,7 @@ use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::Command;
-use support::{Bench, FLASHPROOF, LoopDevice, Running, tool, words};
-
-const MIB: u64 = 1 << 20;
+use support::{Bench, FLASHPROOF, LoopDevice, MIB, Running, tool, words};
 
 /// `flashproof fio --cross-check WORDS`, with `dir` first in PATH.
 fn with_path(bench: &Bench, dir: &Path, words: &[&str]) -> Command {

@@ -4,9 +4,7 @@ use crate::support;
 
 use serde_json::Value;
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use support::{Bench, Ended, LoopDevice, Nobody, Undo, skip, tool};
-
-const MIB: u64 = 1 << 20;
+use support::{Bench, Ended, LoopDevice, MIB, Nobody, Undo, skip, tool};
 
 /// `flashproof doctor` opens every device for a moment, also those of other tests. A second doctor at the same time
 /// would find them in use.

@@ -7,16 +7,13 @@ use results::judge::{End, Outcome};
 use std::fs::File;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-use support::{Bench, OUT, Running};
+use support::{Bench, LAX, OUT, Running};
 
 /// A real-time load that only reads a file, so that it begins at once.
 fn reads(bench: &Bench, seconds: u32) -> String {
     File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
     format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\n")
 }
-
-/// Limits that any working machine holds.
-const LAX: [&str; 2] = ["--sla", "99%>10s"];
 
 fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as u64

@@ -116,7 +116,7 @@ pub struct Load<W> {
     pub rounded: Vec<String>,
 }
 
-/// Run parameters of a workload. Workloads of one run agree in all but the devices and the seed.
+/// Run parameters of a workload. Workloads of one run agree in all but the devices, the seed and the operations.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunSpec {
     /// Devices, or files if `file_size_bytes` is set. At least one, all different, either all or none simulated.
@@ -197,6 +197,12 @@ impl RunSpec {
                 engine: "the engine",
                 pacing: "the pacing",
                 keeps_instants: "ACT's pacing",
+                ramp_ns: "the ramp time in ns",
+                buffered: "I/O through the page cache",
+                synchronous: "I/O by system calls",
+                polled: "polling",
+                sparse: "the allocation of files",
+                zoned: "the use of zones",
             }
             if spec.is_simulated() != joined.is_simulated() {
                 return Err("a run has either simulated or real drives, not both".to_owned());

@@ -181,7 +181,9 @@ fn arguments(thread: &JobClone, filename: &str) -> Vec<String> {
     args.push("--ioengine=io_uring".into());
     args.extend(job.in_force.iter().filter(is_passed).map(argument));
     let percentiles = PERCENTILES.map(|percentile| percentile.to_string()).join(":");
-    args.extend(["--lat_percentiles=1".into(), format!("--percentile_list={percentiles}")]);
+    // fio saves states by default.
+    args.extend(["--lat_percentiles=1", "--verify_state_save=0"].map(str::to_owned));
+    args.push(format!("--percentile_list={percentiles}"));
     args
 }
 

@@ -96,8 +96,8 @@ fn dirs(seconds: u64) -> (tempfile::TempDir, PathBuf, PathBuf) {
     (parent, dir, other)
 }
 
-/// Reads the run in `dir` with each damage to each of its files, and calls `then` with file, damage, run and name of the
-/// case.
+/// Reads the run in `dir` with each damage to each of its files, and calls `then` with file, damage, run and the name of
+/// the case.
 fn each_damage(dir: &Path, other: &Path, then: impl Fn(&str, Damage, &Run, &str)) {
     for (name, damage) in files(dir).iter().flat_map(|name| DAMAGES.map(|damage| (name, damage))) {
         with(damage, &dir.join(name), &other.join(name), || {
