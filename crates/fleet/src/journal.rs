@@ -258,6 +258,11 @@ mod tests {
         assert_eq!(journal.state("a"), &Event::Refused { why: "no drive".to_owned() });
         assert!(journal.damage.unwrap().contains("entry 2"));
         assert_eq!(journal.entries.len(), 2);
+        let text = fs::read(&path).unwrap();
+        fs::write(&path, [&text[..], b"damaged\n"].concat()).unwrap();
+        assert!(Journal::read(dir.path()).unwrap().damage.unwrap().contains("entry 4"));
+        fs::write(&path, "damaged\n".repeat(LINES_MAX + 1)).unwrap();
+        assert!(Journal::read(dir.path()).unwrap().damage.unwrap().contains("more than 100000 entries"));
     }
 
     #[test]
