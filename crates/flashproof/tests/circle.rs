@@ -43,7 +43,7 @@ struct Engine<'a> {
     port: String,
 }
 
-/// One way around the circle.
+/// A way around the circle.
 struct Attempt {
     /// Share of transactions that took longer than 64 ms, as measured by the client.
     late: f64,

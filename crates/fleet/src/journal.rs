@@ -107,7 +107,8 @@ impl Journal {
     ///
     /// Errors: no regular file, or a system call failed.
     pub fn read(dir: &Path) -> io::Result<Self> {
-        let mut input = match files::open(&dir.join(JOURNAL), Links::Refused) {
+        let path = dir.join(JOURNAL);
+        let mut input = match files::open(&path, Links::Refused) {
             Ok(file) => BufReader::new(file),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error),
@@ -117,7 +118,6 @@ impl Journal {
             if !files::next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
                 break;
             }
-            let path = dir.join(JOURNAL);
             if number > LINES_MAX {
                 journal.damage = Some(format!("{} has more than {LINES_MAX} entries", path.display()));
                 break;

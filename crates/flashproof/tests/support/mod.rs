@@ -12,7 +12,6 @@ mod loop_device;
 mod networks;
 mod process;
 mod server;
-mod short;
 mod slurm;
 mod throttled;
 mod tls_front;
@@ -20,9 +19,8 @@ mod tls_front;
 pub use cached_drive::{Attached, CachedDrive};
 pub use loop_device::LoopDevice;
 pub use networks::Networks;
-pub use process::{Ended, Running};
+pub use process::{Ended, Killed, Running};
 pub use server::{Answer, ask, delete, info, listening, serve, serve_as, statistic, statistic_of};
-pub use short::{Killed, LAX, MIB};
 pub use slurm::Slurm;
 pub use throttled::Throttled;
 pub use tls_front::TlsFront;
@@ -52,6 +50,11 @@ pub const FLASHPROOF: &str = env!("CARGO_BIN_EXE_flashproof");
 /// Names of the configuration and of the run directory that [`Bench::storage`] uses.
 pub const CONFIG: &str = "test.conf";
 pub const OUT: &str = "run";
+
+pub const MIB: u64 = 1 << 20;
+
+/// Limits that any working machine holds.
+pub const LAX: [&str; 2] = ["--sla", "99%>10s"];
 
 /// A directory for one test. Commands run in it, so that names are short and messages can be
 /// compared whole.
@@ -183,7 +186,7 @@ impl Bench {
 
     /// A JSON file in [`OUT`].
     pub fn json(&self, name: &str) -> Value {
-        serde_json::from_slice(&self.read(&format!("{OUT}/{name}"))).unwrap()
+        self.json_file(&format!("{OUT}/{name}"))
     }
 }
 
@@ -310,5 +313,17 @@ impl Bench {
     /// Runs `flashproof LINE` to its end; no word of the line has a blank.
     pub fn line(&self, line: &str) -> Ended {
         self.flashproof(&words(line))
+    }
+
+    /// Runs `program ARGUMENTS` to its end.
+    pub fn program(&self, program: impl AsRef<OsStr>, arguments: &[&str]) -> Ended {
+        let mut command = self.command(program);
+        command.args(arguments);
+        Running::start(command).end()
+    }
+
+    /// The JSON file `name`.
+    pub fn json_file(&self, name: &str) -> Value {
+        serde_json::from_slice(&self.read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
     }
 }

@@ -1,6 +1,6 @@
 //! A process of the binary: started, watched, signalled, ended. All waits have a timeout.
 
-use super::tool;
+use super::{Bench, tool};
 use serde_json::Value;
 use std::fs::File;
 use std::io::Write;
@@ -178,6 +178,22 @@ impl Ended {
         assert!(missing.is_empty(), "no {missing:?} on standard error\n{}\n{}", self.stdout, self.stderr);
     }
 
+    /// Asserts the exit code, and that standard output contains all `parts`.
+    #[track_caller]
+    pub fn expect_stdout(self, code: i32, parts: &[&str]) -> Self {
+        let ended = self.expect(code);
+        ended.shows(parts);
+        ended
+    }
+
+    /// Asserts the exit code, and that standard error contains all `parts`.
+    #[track_caller]
+    pub fn expect_stderr(self, code: i32, parts: &[&str]) -> Self {
+        let ended = self.expect(code);
+        ended.says(parts);
+        ended
+    }
+
     /// Standard output as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
@@ -190,5 +206,29 @@ impl Running {
     pub fn end_by(self, signal: &str) -> Ended {
         self.signal(signal);
         self.end()
+    }
+
+    /// Waits until the run in `dir` has recorded its first interval.
+    pub fn wait_for_interval(&mut self, bench: &Bench, dir: &str) {
+        let telemetry = format!("{dir}/telemetry.csv");
+        self.wait_until("its first interval", || {
+            bench.exists(&telemetry) && bench.text(&telemetry).lines().count() > 1
+        });
+    }
+
+    /// Ends the process by SIGTERM, as one that shuts down cleanly.
+    #[track_caller]
+    pub fn terminate(self) {
+        self.end_by("TERM").expect(0);
+    }
+}
+
+/// A process that is killed when dropped.
+pub struct Killed(pub Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
