@@ -15,6 +15,7 @@
 //! * [`waf`]: write amplification measured by an experiment
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 pub mod baseline;
 pub mod certify;

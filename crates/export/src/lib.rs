@@ -9,6 +9,7 @@
 //! * `file`: Parquet files
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 mod facts;
 mod file;

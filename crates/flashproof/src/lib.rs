@@ -4,6 +4,7 @@
 //! measure and judge.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 // Users of this library need only [`run`].
 #![allow(unreachable_pub)]
 

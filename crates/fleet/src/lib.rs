@@ -18,6 +18,7 @@
 //! the command. The outcome of a step is read from its results, not from its exit code alone.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 #![allow(unreachable_pub)]
 
 pub mod campaign;

@@ -8,6 +8,8 @@
 //! Some properties are in the `tests` folder of the parser's crate, because tests there use them too. `fuzz/dict` is a
 //! libFuzzer dictionary of text that is hard to parse.
 
+#![allow(clippy::disallowed_methods, reason = "properties make files of their own")]
+
 #[path = "../../load/tests/common/config_property.rs"]
 mod config_property;
 #[path = "../../store/tests/common/device_property.rs"]

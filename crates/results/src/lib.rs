@@ -22,6 +22,7 @@
 //! * [`units`]: numbers as text
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 pub mod act_log;
 pub mod blame;

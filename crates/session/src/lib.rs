@@ -3,6 +3,7 @@
 //! exit codes.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 pub mod console;
 pub mod devices;

@@ -137,7 +137,7 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
         }
         _ if kind.is_file() => Ok(PathKind::File),
         _ if is_open && !kind.is_block_device() => Ok(PathKind::Open),
-        _ => Err(refused(path, &format!("it is {}, and only regular files are written", file_type_name(kind)), advice)),
+        _ => Err(refused(path, &format!("it is {}, and only regular files are written", file_type_name(metadata.mode())), advice)),
     }
 }
 

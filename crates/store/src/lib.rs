@@ -11,6 +11,7 @@
 //! sockets, and on a simulated drive that loses power.
 
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
 pub mod client;
 pub mod conf;

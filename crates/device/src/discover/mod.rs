@@ -15,7 +15,7 @@ pub(crate) use crate::discover;
 pub use drives::{Drive, drives_of, why_not_a_drive};
 pub use facts::{DeviceFacts, LoopBacking, Partition, disks_beneath};
 pub(crate) use facts::{changes_since, facts_of, known_block, unknown_facts};
-use results::files::file_type_name;
+use results::files::{file_type_name, stable_path};
 pub use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::{self, File, Metadata};
@@ -166,7 +166,7 @@ pub(crate) fn file_identity(metadata: &Metadata) -> String {
 
 /// Resolves `path`.
 pub(crate) fn resolve(path: &Path, root: &Path) -> Result<Resolved, DiscoverError> {
-    let metadata = fs::metadata(path).map_err(|source| why_not(path, source))?;
+    let metadata = fs::metadata(stable_path(path)).map_err(|source| why_not(path, source))?;
     let kind = metadata.file_type();
     let number = DeviceNumber::of_stat(metadata.rdev());
     if kind.is_block_device() {
@@ -181,7 +181,7 @@ pub(crate) fn resolve(path: &Path, root: &Path) -> Result<Resolved, DiscoverErro
     {
         return Ok(Resolved::Block { number, node: Path::new("/dev").join(name) });
     }
-    Err(DiscoverError::NotADevice { what: file_type_name(kind) })
+    Err(DiscoverError::NotADevice { what: file_type_name(metadata.mode()) })
 }
 
 /// Why `path` cannot be resolved.

@@ -21,6 +21,7 @@ use super::in_use::second_run;
 use super::refusal::Reason;
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, DeviceNumber};
+use results::files;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
 use std::os::fd::AsFd;
@@ -139,7 +140,7 @@ fn busy(node: &Path, source: io::Error) -> Reason {
 /// Opens the file at `path` and marks it. The file must be the file of `metadata`. Returns true if the descriptor
 /// bypasses the page cache.
 pub(super) fn file(path: &Path, metadata: &Metadata, open_mode: OpenMode) -> Result<(File, bool), Reason> {
-    let (file, direct) = open_direct(path, OpenOptions::new().read(true).write(true), open_mode.flags())
+    let (file, direct) = open_direct(&files::stable_path(path), OpenOptions::new().read(true).write(true), open_mode.flags())
         .map_err(|source| Reason::io("open it for writing", source))?;
     let opened_metadata = file.metadata().map_err(|source| Reason::io("read its metadata", source))?;
     if (opened_metadata.dev(), opened_metadata.ino()) != (metadata.dev(), metadata.ino()) {
@@ -153,10 +154,10 @@ pub(super) fn file(path: &Path, metadata: &Metadata, open_mode: OpenMode) -> Res
 pub(super) fn new_file(path: &Path, open_mode: OpenMode) -> Result<(File, bool), Reason> {
     // Creates the file first and opens it again, because a file system without O_DIRECT may create the file and then
     // fail the open.
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+    let made = files::create_new(path, files::PRIVATE);
     let metadata = made.and_then(|made| made.metadata()).map_err(|source| Reason::io("create the file", source))?;
     file(path, &metadata, open_mode).inspect_err(|_| {
-        let _ = fs::remove_file(path);
+        let _ = files::remove_file(path);
     })
 }
 

@@ -10,7 +10,8 @@ use super::preparation::{Records, random_key};
 use super::refusal::{Objections, Reason};
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts};
-use std::fs::{self, File};
+use results::files;
+use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::Path;
 use sys::{ioctl, open};
@@ -132,7 +133,7 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
 /// Removes a file that was created for a run that does not begin.
 pub(super) fn remove(request: &Request) {
     // Errors are ignored: a remaining file is empty and has the name that the user chose.
-    let _ = fs::remove_file(&request.path);
+    let _ = files::remove_file(Path::new(&request.path));
 }
 
 fn check_same_size(file: &File, expected_bytes: u64) -> Result<(), Reason> {
@@ -159,7 +160,7 @@ fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<Str
         )));
     }
     if metadata.len() < size_bytes {
-        file.set_len(size_bytes).map_err(failed)?;
+        files::set_len(file, size_bytes).map_err(failed)?;
     }
     let of_reads = if reads { "reads of holes do not reach the drive, and " } else { "" };
     let why = if sparse { "no space is reserved for it" } else { "its file system cannot reserve space" };

@@ -15,11 +15,10 @@
 //! every byte below the mark can be computed again ([`sys::salt`]).
 
 use crate::discover::DeviceFacts;
-use results::files::{self, Links, ReplaceTarget};
+use results::files::{self, Instructions, Links, ReplaceTarget};
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use std::{env, fmt, fs};
@@ -170,8 +169,13 @@ pub(super) fn random_key() -> io::Result<u64> {
 
 fn read(path: &Path) -> Option<DeviceRecord> {
     let record: DeviceRecord =
-        serde_json::from_slice(&files::read(path, Links::Refused, RECORD_BYTES_MAX).ok()?).ok()?;
+        serde_json::from_slice(&read_bytes(path).ok()?).ok()?;
     (record.version == VERSION).then_some(record)
+}
+
+/// Errors: among others, an untrusted user can change the record, so that the record proves nothing.
+fn read_bytes(path: &Path) -> io::Result<Vec<u8>> {
+    files::read_instructions(path, Links::Refused, Instructions::Data, RECORD_BYTES_MAX)
 }
 
 /// The error of an operation `tried` on a record.
@@ -182,14 +186,15 @@ fn failed(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateEr
 
 /// Creates the directory of a record if needed, and locks other processes out of this directory.
 fn lock_beside(path: &Path) -> Result<fs::File, StateError> {
-    let dir = path.parent().unwrap_or(Path::new("/"));
-    fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("make the directory of", path))?;
+    let dir = files::dir_of(path);
+    files::create_private_dirs(dir).map_err(failed("make the directory of", path))?;
     lock(dir).map_err(failed("lock", path))
 }
 
 /// Locks other processes out of `dir` until the returned file is dropped. The kernel releases the lock after a kill.
 fn lock(dir: &Path) -> io::Result<fs::File> {
-    let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join(".lock"))?;
+    files::require_trusted(dir)?;
+    let file = files::open_to_append(&dir.join(".lock"), files::PRIVATE)?;
     let deadline = Instant::now() + LOCK_WAIT;
     while !try_lock_byte(file.as_fd(), 0, ByteLock::Exclusive)? {
         if Instant::now() > deadline {
@@ -205,7 +210,7 @@ fn lock(dir: &Path) -> io::Result<fs::File> {
 
 /// Writes atomically: a reader sees the old or the new record, even after a crash.
 fn write(path: &Path, record: &DeviceRecord) -> io::Result<()> {
-    files::replace(path, &serde_json::to_vec_pretty(record)?, ReplaceTarget::OwnPrivate)
+    files::replace(path, &serde_json::to_vec_pretty(record)?, ReplaceTarget::OwnPrivate("\"identity\""))
 }
 
 /// File name for an identity: readable, and unique by a hash of the identity (FNV-1a).

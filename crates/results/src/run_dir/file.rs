@@ -13,7 +13,7 @@ use crate::files::{self, Links, ReplaceTarget};
 use crc32fast::Hasher;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Take, Write};
 use std::path::{Path, PathBuf};
 
@@ -91,8 +91,7 @@ pub(super) struct AppendFile {
 impl AppendFile {
     /// Creates the file, which must not exist.
     pub(super) fn create(path: PathBuf) -> Result<Self, RunDirError> {
-        let opened = OpenOptions::new().append(true).create_new(true).open(&path);
-        let file = opened.map_err(|error| RunDirError::io("creating", &path, error))?;
+        let file = files::create_new(&path, files::SHARED).map_err(|error| RunDirError::io("creating", &path, error))?;
         Ok(Self { path, file, appended: RunningSum::default(), unsynced: false })
     }
 
@@ -131,7 +130,7 @@ impl AppendFile {
 pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
     let path = dir.join(name);
     let tried = || format!("writing {} bytes to", bytes.len());
-    files::replace(&path, bytes, ReplaceTarget::Own).map_err(|error| RunDirError::io(tried(), &path, error))
+    files::replace(&path, bytes, ReplaceTarget::Own(BEFORE)).map_err(|error| RunDirError::io(tried(), &path, error))
 }
 
 /// Largest file that is read, bytes: the verdict of a one-year run on eight devices takes a tenth of this.
@@ -281,7 +280,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_named_with_the_path_the_bytes_and_what_to_do() {
         let path = PathBuf::from("/dev/full");
-        let Ok(file) = OpenOptions::new().append(true).open(&path) else {
+        let Ok(file) = std::fs::OpenOptions::new().append(true).open(&path) else {
             println!("skipped: /dev/full cannot be opened here");
             return;
         };

@@ -12,7 +12,6 @@ use crate::cell::{Interval, Layout};
 use crate::files;
 use crate::judge::{IntervalCounts, Verdict};
 use serde::Serialize;
-use std::fs;
 use std::path::{Path, PathBuf};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -85,18 +84,12 @@ impl Writer {
     /// `telemetry_columns` has the names of the values of each interval. Errors: the directory already holds a run,
     /// there is too little space for this run, or a system call failed.
     pub fn create(dir: &Path, manifest: &Manifest, telemetry_columns: &[String]) -> Result<Self, RunDirError> {
-        let is_new = !dir.exists();
-        fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
+        let new_dirs = files::create_dirs(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
         refuse_occupied(dir)?;
         let layout = manifest.layout();
         let interval_sec = manifest.report_interval_sec;
         let columns = telemetry_columns.len();
-        let room = check_space(dir, space_needed_bytes(manifest, columns));
-        if room.is_err() && is_new {
-            // The directory is empty. If its removal fails, the empty directory stays.
-            let _ = fs::remove_dir(dir);
-        }
-        room?;
+        check_space(dir, space_needed_bytes(manifest, columns)).inspect_err(|_| new_dirs.remove())?;
         // This file is created first and exclusively: of two runs that start at the same moment, only one gets the
         // directory.
         let mut intervals = AppendFile::create(dir.join(INTERVALS)).or_else(|error| {
@@ -258,12 +251,9 @@ struct VerdictWithSums<'a> {
 /// Errors: `dir` already holds a run, or a system call failed. [`Writer::create`] checks the free space.
 pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     refuse_occupied(dir)?;
-    let was_there = dir.is_dir();
-    fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
+    let new_dirs = files::create_dirs(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
     let written = files::check_dir_writable(dir).map_err(|error| RunDirError::io("creating a file in", dir, error));
-    if !was_there {
-        let _ = fs::remove_dir(dir);
-    }
+    new_dirs.remove();
     written
 }
 

@@ -8,6 +8,8 @@
 //! `events/*/*/format` and `events/header_page` list fields like `field:sector_t sector; offset:16; size:8; signed:0;`.
 //! Offsets differ between kernels, so they are always read. This module does not interpret the fields.
 
+#![cfg_attr(not(test), expect(clippy::disallowed_methods, reason = "tracefs has instances, not files"))]
+
 use crate::discover::unescape;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::collections::HashMap;
