@@ -240,7 +240,7 @@ impl SeriesLock {
             };
             format!("locking the directory {} - {error}; {remedy}", dir.display())
         };
-        let opened = File::open(dir).map_err(failed)?;
+        let opened = File::open(results::files::stable_path(dir)).map_err(failed)?;
         match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { _dir: opened }),
             Err(Errno::WOULDBLOCK) => Err(format!(

@@ -7,6 +7,7 @@ use crate::discover::{self, DeviceFacts, Kind, Resolved};
 use crate::guard::{
     Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size, finish, open_direct,
 };
+use results::files::stable_path;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
@@ -270,7 +271,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
         Resolved::Block { node, .. } => node.as_path(),
         Resolved::File { .. } => Path::new(path),
     };
-    let (file, direct) = open_direct(node, OpenOptions::new().read(true), 0)
+    let (file, direct) = open_direct(&stable_path(node), OpenOptions::new().read(true), 0)
         .map_err(|source| Reason::io("open it for reading", source))?;
     let failed = |source| Reason::io("read its size", source);
     let mut notes = Vec::new();

@@ -11,15 +11,16 @@ use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
-use results::files::{self, Links, ReplaceTarget};
+use results::files::{self, Dir, Links, NewDirs, ReplaceTarget, Temporary};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// File with SQL that creates a view for each table, and the macro for percentiles.
 pub const VIEWS: &str = "views.sql";
-const VIEWS_BEGIN: &[u8] = b"-- flashproof: ";
+const VIEWS_BEGIN: &str = "-- flashproof: ";
 const VIEWS_BYTES_MAX: u64 = 1 << 20;
 
 /// Writes [`VIEWS`] into `dir`.
@@ -28,12 +29,11 @@ pub(crate) fn write_views(dir: &Path) -> Result {
         format!("CREATE OR REPLACE VIEW {} AS FROM read_parquet('{}');\n", table.name, table.file_name())
     };
     let views: String = TABLES.iter().map(view).collect();
-    let begin = String::from_utf8_lossy(VIEWS_BEGIN);
     let text = format!(
-        "{begin}views of an export, for DuckDB: duckdb -init {VIEWS}, in this directory\n{views}\n{PERCENTILE_SQL}"
+        "{VIEWS_BEGIN}views of an export, for DuckDB: duckdb -init {VIEWS}, in this directory\n{views}\n{PERCENTILE_SQL}"
     );
     let path = dir.join(VIEWS);
-    files::replace(&path, text.as_bytes(), ReplaceTarget::Own).map_err(ExportError::io("writing", &path))
+    files::replace(&path, text.as_bytes(), ReplaceTarget::Own(VIEWS_BEGIN)).map_err(ExportError::io("writing", &path))
 }
 
 /// Number of rows after which a row group is written: 10 to 30 MB of memory for a table.
@@ -56,15 +56,9 @@ struct TableFile {
 /// A file of a table under a temporary name; removed unless it is renamed.
 pub(crate) struct TemporaryFile {
     table: &'static Table,
-    temporary: PathBuf,
+    temporary: Temporary,
     path: PathBuf,
     pub(crate) rows: u64,
-}
-
-impl Drop for TemporaryFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.temporary);
-    }
 }
 
 impl TemporaryFile {
@@ -72,20 +66,25 @@ impl TemporaryFile {
         ExportError::Parquet { path: self.path.clone(), source }
     }
 
-    /// Renames the file to its final name. Returns the size of the file, bytes.
-    pub(crate) fn rename(self) -> Result<u64> {
-        let failed = |error| ExportError::io("renaming a temporary file to", &self.path)(error);
-        let bytes = fs::metadata(&self.temporary).map_err(failed)?.len();
-        fs::rename(&self.temporary, &self.path).map_err(failed)?;
-        Ok(bytes)
+    /// Syncs the file, and renames it to its final name. Returns the size of the file, bytes.
+    pub(crate) fn publish(self) -> Result<u64> {
+        let Self { temporary, path, .. } = self;
+        let published = temporary.open().and_then(|file| {
+            temporary.publish(&file)?;
+            Ok(file.metadata()?.len())
+        });
+        published.map_err(ExportError::io("renaming a temporary file to", &path))
     }
 }
 
+/// Start of every Parquet file.
+const PARQUET_BEGIN: &str = "PAR1";
+
 /// Creates a file of `table` in `dir`, under a temporary name.
-fn create(table: &'static Table, dir: &Path, part_name: &str) -> Result<(TemporaryFile, SerializedFileWriter<File>)> {
-    let path = dir.join(table.file_name());
-    let temporary = dir.join(format!(".flashproof-{}-{part_name}-{}.tmp", std::process::id(), table.file_name()));
-    let file = File::create_new(&temporary).map_err(ExportError::io("creating", &temporary))?;
+fn create(table: &'static Table, dir: &Dir) -> Result<(TemporaryFile, SerializedFileWriter<File>)> {
+    let path = dir.path().join(table.file_name());
+    let (temporary, file) = Temporary::create(dir, OsStr::new(&table.file_name()), ReplaceTarget::Own(PARQUET_BEGIN))
+        .map_err(ExportError::io("creating", &path))?;
     let written = TemporaryFile { table, temporary, path, rows: 0 };
     let writer =
         properties(table).and_then(|properties| SerializedFileWriter::new(file, table.schema()?, Arc::new(properties)));
@@ -122,10 +121,10 @@ fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
 }
 
 impl Files {
-    /// Creates the files of the part `part_index` in `dir`.
-    pub(crate) fn create(dir: &Path, part_index: usize) -> Result<Self> {
+    /// Creates the files of a part in `dir`.
+    pub(crate) fn create(dir: &Dir) -> Result<Self> {
         let file = |table: &'static Table| {
-            let (written, writer) = create(table, dir, &part_index.to_string())?;
+            let (written, writer) = create(table, dir)?;
             let values = table.columns.iter().map(|_| Values::default()).collect();
             Ok(TableFile { writer, written, values, rows: 0 })
         };
@@ -191,22 +190,20 @@ impl TableFile {
     }
 }
 
-/// Joins the parts of a table into one file, in the order of `parts`, and syncs the file. Row groups are copied
-/// unchanged.
-pub(crate) fn join(dir: &Path, parts: &[TemporaryFile]) -> Result<Option<TemporaryFile>> {
+/// Joins the parts of a table into one file, in the order of `parts`. Row groups are copied unchanged.
+pub(crate) fn join(dir: &Dir, parts: &[TemporaryFile]) -> Result<Option<TemporaryFile>> {
     let Some(first) = parts.first() else { return Ok(None) };
-    let (mut joined_file, mut writer) = create(first.table, dir, "all")?;
+    let (mut joined_file, mut writer) = create(first.table, dir)?;
     for part in parts {
         copy_groups(&part.temporary, &mut writer).map_err(|source| part.failed(source))?;
         joined_file.rows += part.rows;
     }
-    let file = writer.into_inner().map_err(|source| joined_file.failed(source))?;
-    file.sync_all().map_err(ExportError::io("syncing", &joined_file.path))?;
+    writer.close().map_err(|source| joined_file.failed(source))?;
     Ok(Some(joined_file))
 }
 
-fn copy_groups(part_path: &Path, writer: &mut SerializedFileWriter<File>) -> Result<(), ParquetError> {
-    let file = File::open(part_path)?;
+fn copy_groups(part: &Temporary, writer: &mut SerializedFileWriter<File>) -> Result<(), ParquetError> {
+    let file = part.open()?;
     let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
     for rows in metadata.row_groups() {
         let mut group = writer.next_row_group()?;
@@ -260,23 +257,23 @@ fn write_texts(
 }
 
 /// Creates `dir` for an export, or checks that the existing `dir` is empty. With `force`, `dir` may also have files of
-/// an earlier export. Returns true if the directory was created.
-pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
+/// an earlier export. Returns the created directories.
+pub(crate) fn prepare(dir: &Path, force: bool) -> Result<NewDirs> {
     let entries = match fs::read_dir(dir) {
         Ok(listed) => listed,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            fs::create_dir_all(dir).map_err(ExportError::io("making the directory", dir))?;
-            return Ok(true);
+            return files::create_dirs(dir).map_err(ExportError::io("making the directory", dir));
         }
         Err(error) => return Err(ExportError::io("listing", dir)(error)),
     };
-    let (mut earlier_export, mut temporary) = (None, Vec::new());
+    let mut earlier_export = None;
     for entry in entries {
         let entry = entry.map_err(ExportError::io("listing", dir))?;
         let name = entry.file_name().to_string_lossy().into_owned();
+        // A killed export leaves such files. Their names alone do not prove whose they are, so they stay.
         let is_temporary = name.starts_with(".flashproof-") && name.ends_with(".tmp");
         if is_temporary {
-            temporary.push(entry.path());
+            continue;
         } else if is_ours(&entry.path(), &name) {
             earlier_export = Some(name);
         } else {
@@ -286,15 +283,14 @@ pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool> {
     if let Some(found) = earlier_export.filter(|_| !force) {
         return Err(ExportError::Occupied { dir: dir.to_owned(), found });
     }
-    // Removes the temporary files of an export that was killed.
-    temporary.iter().for_each(|path| drop(fs::remove_file(path)));
-    Ok(false)
+    Ok(NewDirs::default())
 }
 
 /// True for a file that an export wrote.
 fn is_ours(path: &Path, name: &str) -> bool {
     if name == VIEWS {
-        return files::read(path, Links::Refused, VIEWS_BYTES_MAX).is_ok_and(|text| text.starts_with(VIEWS_BEGIN));
+        return files::read(path, Links::Refused, VIEWS_BYTES_MAX)
+            .is_ok_and(|text| text.starts_with(VIEWS_BEGIN.as_bytes()));
     }
     TABLES.iter().any(|table| table.file_name() == name)
         && files::open(path, Links::Refused).is_ok_and(|file| {

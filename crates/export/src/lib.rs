@@ -24,9 +24,9 @@ pub use table::{Column, Kind, Table};
 
 use file::{Files, TemporaryFile};
 use parquet::errors::ParquetError;
+use results::files::Dir;
 use results::run_dir::RunDirError;
 use source::{Source, Sources};
-use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -89,20 +89,16 @@ pub struct Exported {
 pub fn export(dirs: &[PathBuf], tasks: &[TaskRow<'_>], out_dir: &Path, force: bool) -> Result<Exported> {
     let mut sources = Sources::default();
     dirs.iter().try_for_each(|dir| sources.add(dir))?;
-    let is_new_dir = file::prepare(out_dir, force)?;
+    let new_dirs = file::prepare(out_dir, force)?;
+    let dir = Dir::open(out_dir).map_err(ExportError::io("opening", out_dir))?;
     let Sources { entries, repeated, unreadable, .. } = sources;
     let mut exported = Exported { repeated, unreadable, ..Exported::default() };
-    let written = write(entries, tasks, out_dir, &mut exported).inspect_err(|_| {
-        if is_new_dir {
-            let _ = fs::remove_dir(out_dir);
-        }
-    })?;
+    let written = write(entries, tasks, &dir, &mut exported).inspect_err(|_| new_dirs.remove())?;
     for file in written {
         exported.rows += file.rows;
-        exported.bytes += file.rename()?;
+        exported.bytes += file.publish()?;
     }
     file::write_views(out_dir)?;
-    results::files::sync_dir(out_dir).map_err(ExportError::io("syncing", out_dir))?;
     Ok(exported)
 }
 
@@ -136,7 +132,7 @@ const THREADS_MAX: usize = 16;
 fn write(
     sources: Vec<Source>,
     tasks: &[TaskRow<'_>],
-    out_dir: &Path,
+    dir: &Dir,
     exported: &mut Exported,
 ) -> Result<Vec<TemporaryFile>> {
     let source_parts = parts(sources);
@@ -147,7 +143,7 @@ fn write(
         let mut written = Vec::new();
         while let Some((number, sources)) = next_part() {
             let tasks = if number == 0 { tasks } else { &[] };
-            written.push((number, Part::write(sources, tasks, out_dir, number)?));
+            written.push((number, Part::write(sources, tasks, dir)?));
         }
         Ok::<_, ExportError>(written)
     };
@@ -165,7 +161,7 @@ fn write(
         exported.series += series;
         exported.unreadable.extend(unreadable);
     }
-    by_table.into_iter().filter_map(|parts| file::join(out_dir, &parts).transpose()).collect()
+    by_table.into_iter().filter_map(|parts| file::join(dir, &parts).transpose()).collect()
 }
 
 /// A part of each table.
@@ -178,8 +174,8 @@ struct Part {
 }
 
 impl Part {
-    fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], out_dir: &Path, part_index: usize) -> Result<Self> {
-        let mut files = Files::create(out_dir, part_index)?;
+    fn write(sources: Vec<Source>, tasks: &[TaskRow<'_>], dir: &Dir) -> Result<Self> {
+        let mut files = Files::create(dir)?;
         tasks.iter().try_for_each(|task| files.push(*task))?;
         let mut part = Self::default();
         for Source { mut series, runs: places, .. } in sources {

@@ -83,11 +83,13 @@ fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_is_replaced_b
     let before = fs::read(out.join("runs.parquet")).unwrap();
     let error = again(false).unwrap_err().to_string();
     assert!(error.contains("of an earlier export; add --force to replace it"), "{error}");
-    fs::write(out.join(".flashproof-1-0-runs.parquet.tmp"), "of a killed export").unwrap();
+    let left = out.join(".flashproof-1-0-runs.parquet.tmp");
+    fs::write(&left, "of a killed export, or of somebody").unwrap();
     Shape { seed: 2, ..SHORT }.write(&parent.path().join("other"));
     export(&[parent.path().join("other")], &[], &out, true).unwrap();
     assert_ne!(fs::read(out.join("runs.parquet")).unwrap(), before);
-    assert_eq!(fs::read_dir(&out).unwrap().count(), export::TABLES.len() + 1);
+    assert_eq!(fs::read_dir(&out).unwrap().count(), export::TABLES.len() + 2);
+    assert!(left.exists());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::inventory::{Drive, DriveState, Inventory};
 use crate::plan::PlannedDrive;
-use results::files::{self, Links};
+use results::files::{self, Instructions, Links};
 use results::units::{self, quoted, seconds};
 use serde::Deserialize;
 use session::failure::Failure;
@@ -164,10 +164,20 @@ impl Campaign {
                 path.display()
             ))
         };
-        let bytes =
-            files::read(&path, Links::Followed, CAMPAIGN_BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
+        let bytes = files::read_instructions(&path, Links::Followed, Instructions::Data, CAMPAIGN_BYTES_MAX)
+            .map_err(|error| cannot(error.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|_| cannot("it is not UTF-8 text".to_owned()))?;
-        Self::parse(&path, &text, check)
+        let campaign = Self::parse(&path, &text, check)?;
+        if campaign.names_commands() {
+            files::open_instructions(&path, Links::Followed, Instructions::Commands)
+                .map_err(|error| cannot(error.to_string()))?;
+        }
+        Ok(campaign)
+    }
+
+    /// True if a step runs another program: fio's trigger.
+    fn names_commands(&self) -> bool {
+        self.steps.iter().flat_map(|step| &step.words).any(|word| word.starts_with("--trigger"))
     }
 
     fn parse(path: &Path, text: &str, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {

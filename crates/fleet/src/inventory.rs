@@ -6,7 +6,7 @@ use device::doctor::{Attachment, read_smart};
 use device::guard::{EraseSafety, Guard, GuardReport};
 use engine::DeviceName;
 use report::table::Table;
-use results::files::{self, Links, ReplaceTarget};
+use results::files::{self, Instructions, Links, ReplaceTarget};
 use results::units::{self, quoted};
 use serde::{Deserialize, Serialize};
 use session::failure::Failure;
@@ -156,7 +156,7 @@ impl Inventory {
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let shown = path.display();
         let remedy = "create it again with \"flashproof fleet inventory\"";
-        let bytes = files::read(path, Links::Refused, FILE_BYTES_MAX)
+        let bytes = files::read_instructions(path, Links::Refused, Instructions::Data, FILE_BYTES_MAX)
             .map_err(|error| Failure::environment(format!("cannot read the inventory {shown} - {error} - {remedy}")))?;
         let bad = |why: String| Failure::usage(format!("{shown}: {why} - {remedy}"));
         let inventory: Self = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
@@ -200,9 +200,9 @@ impl Inventory {
         let folder = dir.join(INVENTORY_DIR);
         let name = self.host.as_deref().unwrap_or("simulated").replace('/', "-");
         let path = folder.join(format!("{name}.json"));
-        let result = std::fs::create_dir_all(&folder).and_then(|()| {
+        let result = files::create_dirs(&folder).and_then(|_| {
             let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)? + "\n";
-            files::replace(&path, text.as_bytes(), ReplaceTarget::Own)
+            files::replace(&path, text.as_bytes(), ReplaceTarget::Own("\"taken_unix_ms\""))
         });
         result.map_err(|error| {
             let tried = format!("cannot write the inventory {}", path.display());

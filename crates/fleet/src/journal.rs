@@ -2,13 +2,14 @@
 //!
 //! Only the holder of the task's lock appends. The kernel releases the lock when the process ends, for whatever reason.
 
-use results::files::{self, Links};
+use results::files::{self, Dir, Instructions, Links, ReplaceTarget, Temporary};
 use results::judge::Outcome;
 use results::run_dir::Process;
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use session::runner::now_unix_ms;
-use std::fs::{self, File, OpenOptions};
+use std::ffi::OsStr;
+use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -108,7 +109,7 @@ impl Journal {
     /// Errors: no regular file, or a system call failed.
     pub fn read(dir: &Path) -> io::Result<Self> {
         let path = dir.join(JOURNAL);
-        let mut input = match files::open(&path, Links::Refused) {
+        let mut input = match files::open_instructions(&path, Links::Refused, Instructions::Data) {
             Ok(file) => BufReader::new(file),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error),
@@ -189,12 +190,9 @@ impl TaskLock {
     /// Creates the directory and takes its lock.
     pub fn take(dir: &Path) -> Result<Self, LockError> {
         let failed = |source| LockError::Io { dir: dir.to_owned(), source };
-        fs::create_dir_all(dir).map_err(failed)?;
-        if fs::symlink_metadata(dir).map_err(failed)?.is_symlink() {
-            return Err(failed(io::Error::new(ErrorKind::InvalidInput, "it is a symbolic link")));
-        }
+        create_own_dir(dir).map_err(failed)?;
         // The lock is on a file, because network file systems have no locks on directories.
-        let lock = files::open_to_append(&dir.join(LOCK)).map_err(failed)?;
+        let lock = files::open_to_append(&dir.join(LOCK), files::SHARED).map_err(failed)?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
             Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::Held(dir.to_owned())),
@@ -206,7 +204,7 @@ impl TaskLock {
     pub fn append(&self, step: &str, event: Event) -> io::Result<()> {
         let entry = Entry { unix_ms: now_unix_ms(), step: step.to_owned(), event };
         let path = self.dir.join(JOURNAL);
-        let mut file = files::open_to_append(&path)?;
+        let mut file = files::open_to_append(&path, files::SHARED)?;
         let mut line = serde_json::to_string(&entry)? + "\n";
         // After a torn line, start a new line.
         if !ends_with_newline(&file)? {
@@ -218,16 +216,19 @@ impl TaskLock {
 
     /// Milliseconds by which this host's clock is ahead of the file server's.
     pub fn clock_ahead_ms(&self) -> Option<i64> {
-        let path = self.dir.join(".clock");
-        // A killed task may have left the file.
-        let _ = fs::remove_file(&path);
-        let created = OpenOptions::new().write(true).create_new(true).open(&path);
-        let written = created.and_then(|file| file.metadata()?.modified());
+        let dir = Dir::open(&self.dir).ok()?;
+        let new_file = Temporary::create(&dir, OsStr::new("clock"), ReplaceTarget::NewFile);
+        let written = new_file.and_then(|(_, file)| file.metadata()?.modified());
         let now = now_unix_ms();
-        let _ = fs::remove_file(&path);
         let server = written.ok()?.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis();
         i64::try_from(i128::from(now) - i128::try_from(server).ok()?).ok()
     }
+}
+
+/// Creates the directory `dir` of a task or a step. Errors: the path is a symbolic link.
+pub(crate) fn create_own_dir(dir: &Path) -> io::Result<()> {
+    files::create_dirs(dir)?;
+    Dir::open(files::dir_of(dir))?.open_dir(dir.file_name().unwrap_or_default()).map(drop)
 }
 
 fn ends_with_newline(file: &File) -> io::Result<bool> {
@@ -242,6 +243,7 @@ fn ends_with_newline(file: &File) -> io::Result<bool> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn a_torn_line_loses_itself_alone() {

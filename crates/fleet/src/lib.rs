@@ -56,7 +56,7 @@ pub fn host_name() -> String {
 /// appends its output to `log`, has no input, and ends with the thread that starts the command. Signals of the terminal
 /// do not reach the command: the thread passes them on.
 fn own_command(log: &Path) -> io::Result<Command> {
-    let log = files::open_to_append(log)?;
+    let log = files::open_to_append(log, files::SHARED)?;
     let mut command = Command::new("/proc/self/exe");
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     sys::process::kill_with_parent(&mut command);

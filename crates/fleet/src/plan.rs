@@ -6,7 +6,7 @@ use crate::journal::LOCK;
 use crate::task::RESULTS;
 use crate::{FILE_BYTES_MAX, failed};
 use report::table::Table;
-use results::files::{self, Links, ReplaceTarget};
+use results::files::{self, Instructions, Links, ReplaceTarget};
 use results::units::{count, quoted, span};
 use serde::{Deserialize, Serialize};
 use session::failure::Failure;
@@ -247,7 +247,7 @@ impl Plan {
 
     /// The lock of `fleet run`: concurrent starts submit one after the other.
     pub fn lock(&self) -> Result<File, Failure> {
-        let locked = files::open_to_append(&self.dir.join(LOCK)).and_then(|file| {
+        let locked = files::open_to_append(&self.dir.join(LOCK), files::SHARED).and_then(|file| {
             rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive)?;
             Ok(file)
         });
@@ -297,7 +297,7 @@ fn step_commands(campaign: &Campaign) -> Vec<(String, Vec<String>)> {
 /// The plan in `dir`; `None` before the start.
 fn read_plan_file(dir: &Path) -> Result<Option<PlanFile>, Failure> {
     let path = dir.join(PLAN);
-    let bytes = match files::read(&path, Links::Refused, FILE_BYTES_MAX) {
+    let bytes = match files::read_instructions(&path, Links::Refused, Instructions::Data, FILE_BYTES_MAX) {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         bytes => bytes
             .map_err(|error| failed(format!("cannot read the plan {}", path.display()), &error, "check the file"))?,

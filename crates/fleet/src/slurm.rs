@@ -71,7 +71,7 @@ fn queued(line: &str) -> Option<QueuedTask> {
 /// Returns the number of tasks.
 pub fn submit(plan: &Plan, slurm: &Slurm, is_wanted: &dyn Fn(usize) -> bool) -> Result<usize, Failure> {
     let folder = plan.dir.join("slurm");
-    std::fs::create_dir_all(&folder).map_err(|error| {
+    results::files::create_dirs(&folder).map_err(|error| {
         let tried = format!("cannot create the directory {}", folder.display());
         crate::failed(tried, &error, "put the campaign on a disk that all hosts can write")
     })?;

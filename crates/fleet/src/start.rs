@@ -11,10 +11,10 @@ use results::units::count;
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
+use std::io;
 use std::io::ErrorKind;
 use std::process::Child;
 use std::time::Duration;
-use std::{fs, io};
 
 /// Submits or runs every step that waits, was stopped, was skipped or lost its process. With `again`, also repeats
 /// steps that could not run, failed without a verdict, or are invalid. Returns how many tasks were submitted to Slurm;
@@ -22,7 +22,7 @@ use std::{fs, io};
 pub fn run(plan: &Plan, again: bool) -> Result<Option<usize>, Failure> {
     let lock = plan.lock()?;
     let mark = plan.dir.join(CANCELLED);
-    match fs::remove_file(&mark) {
+    match files::remove_file(&mark) {
         Ok(()) => console::notice("resuming a cancelled campaign"),
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(failed(format!("cannot remove {}", mark.display()), &error, "remove it by hand")),
@@ -103,7 +103,7 @@ fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
 /// Ends all tasks: waiting tasks leave the queue, running tasks stop within seconds with partial results.
 pub fn cancel(plan: &Plan) -> Result<(), Failure> {
     let mark = plan.dir.join(CANCELLED);
-    files::replace(&mark, b"", ReplaceTarget::Own).map_err(|error| {
+    files::replace(&mark, b"", ReplaceTarget::Own("cancelled")).map_err(|error| {
         let advice = "check that this host can write the campaign's directory";
         failed(format!("cannot write {}", mark.display()), &error, advice)
     })?;
@@ -180,7 +180,7 @@ fn run_here(plan: &Plan, mut waiting: Vec<usize>) -> Result<(), Failure> {
 fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
     let dir = plan.task_dir(index);
     let started = || -> io::Result<Child> {
-        std::fs::create_dir_all(&dir)?;
+        files::create_dirs(&dir)?;
         own_command(&dir.join(LOG))?.args(["fleet", "task"]).arg(&plan.dir).arg(index.to_string()).spawn()
     };
     started().map_err(|error| {

@@ -5,7 +5,7 @@
 
 use crate::campaign::{DRIVE, OUT, Step};
 use crate::inventory::{Drive, Inventory};
-use crate::journal::{Event, Journal, LockError, StepEnd, StepStart, TaskLock};
+use crate::journal::{Event, Journal, LockError, StepEnd, StepStart, TaskLock, create_own_dir};
 use crate::plan::{Plan, PlannedDrive};
 use crate::together::Barrier;
 use crate::{ask_to_end, failed, host_name, own_command};
@@ -164,7 +164,7 @@ impl Task<'_> {
             agreed_unix_ms,
         };
         let is_repeated = *journal.state(&step.name) == Event::Reset && journal.attempts(&step.name) > 0;
-        let results_dir = create_step_dir(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
+        let results_dir = create_own_dir(&dir).and_then(|()| set_aside(&dir.join(RESULTS), is_repeated));
         let results_dir = results_dir.map_err(|error| cannot("cannot create the step's directory", &dir, &error))?;
         self.append(step, Event::Begun(step_start))?;
         let words: Vec<String> = step
@@ -453,15 +453,6 @@ fn missing(path: &str, replaced: Option<String>) -> String {
     }
 }
 
-/// Creates the directory of a step. Errors: the path is a symbolic link.
-fn create_step_dir(dir: &Path) -> io::Result<()> {
-    fs::create_dir_all(dir)?;
-    match fs::symlink_metadata(dir)?.is_symlink() {
-        true => Err(io::Error::new(io::ErrorKind::InvalidInput, "the step's directory is a symbolic link")),
-        false => Ok(()),
-    }
-}
-
 /// Sets aside results that cannot be resumed, as `out.1`, `out.2`... A single run starts again. A series is resumed,
 /// unless `is_repeated` is set because the user wants the step repeated.
 fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
@@ -469,11 +460,12 @@ fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the results are a symbolic link"));
     }
     let is_resumable = !is_repeated && matches!(dir_kind(results_dir), Ok(DirKind::Series));
-    if results_dir.exists() && !is_resumable && fs::remove_dir(results_dir).is_err() {
+    if results_dir.exists() && !is_resumable && files::remove_dir(results_dir).is_err() {
         let free_name = (1..)
             .map(|number| results_dir.with_extension(number.to_string()))
             .find(|name| fs::symlink_metadata(name).is_err());
-        free_name.map_or(Ok(()), |free| fs::rename(results_dir, free))?;
+        let free_name = free_name.as_deref().and_then(Path::file_name);
+        free_name.map_or(Ok(()), |free| files::rename_new(results_dir, free))?;
     }
     Ok(results_dir.to_owned())
 }

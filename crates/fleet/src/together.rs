@@ -10,7 +10,6 @@ use crate::status::TaskStatus;
 use conclusions::together::{HostRun, MultiHostResult, judge};
 use results::files::{self, Links, ReplaceTarget};
 use session::runner::now_unix_ms;
-use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::thread;
@@ -48,7 +47,7 @@ impl Barrier {
         let agreed = self.meet(lead_sec, patience, is_over);
         if agreed.is_err() {
             // The other tasks must no longer wait for this task.
-            let _ = fs::remove_file(self.ready(self.index));
+            let _ = files::remove_file(&self.ready(self.index));
         }
         agreed
     }
@@ -60,8 +59,8 @@ impl Barrier {
     fn meet(&self, lead_sec: u32, patience: Duration, is_over: &dyn Fn() -> bool) -> Result<u64, String> {
         let cannot = |error: io::Error| format!("cannot agree on a start in {} - {error}", self.dir.display());
         let server_now = || now_unix_ms().saturating_add_signed(self.ahead_ms.saturating_neg());
-        let mark_ready = || files::replace(&self.ready(self.index), b"", ReplaceTarget::Own);
-        fs::create_dir_all(&self.dir).and_then(|()| mark_ready()).map_err(cannot)?;
+        let mark_ready = || files::replace(&self.ready(self.index), b"", ReplaceTarget::Own("ready"));
+        files::create_dirs(&self.dir).and_then(|_| mark_ready()).map_err(cannot)?;
         let began = Instant::now();
         loop {
             if let Ok(text) = files::read(&self.dir.join(START), Links::Refused, 64) {
@@ -80,7 +79,7 @@ impl Barrier {
             let absent: Vec<usize> = (0..self.tasks).filter(|other| !self.ready(*other).exists()).collect();
             if absent.is_empty() && self.index == 0 {
                 let start = server_now().saturating_add(u64::from(lead_sec) * 1_000);
-                files::replace(&self.dir.join(START), start.to_string().as_bytes(), ReplaceTarget::Own)
+                files::replace(&self.dir.join(START), start.to_string().as_bytes(), ReplaceTarget::NewFile)
                     .map_err(cannot)?;
                 continue;
             }

@@ -90,8 +90,10 @@ impl Publisher {
 
     /// Errors: the file could not be replaced.
     fn publish(&self, text: String) -> Result<(), String> {
-        let written =
-            self.file.as_ref().map_or(Ok(()), |file| files::replace(file, text.as_bytes(), ReplaceTarget::Own));
+        let written = self
+            .file
+            .as_ref()
+            .map_or(Ok(()), |file| files::replace(file, text.as_bytes(), ReplaceTarget::Own("flashproof_")));
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
         written.map_err(|error| {
             let file = self.file.as_deref().unwrap_or(Path::new("")).display();

@@ -3,10 +3,10 @@
 use crate::CompatMode;
 use crate::failure::Failure;
 use device::guard::unix_s;
+use results::files::{self, TempDir};
 use results::units::rfc3339;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// Default parent directory for recorded results, in the current directory.
 pub const RESULTS_DIR: &str = "flashproof-results";
@@ -38,7 +38,7 @@ impl RunDirectory {
         let prefix = format!("flashproof-{test_name}-");
         let mut errors = Vec::new();
         for parent_dir in &parent_dirs {
-            match tempfile::Builder::new().prefix(&prefix).tempdir_in(parent_dir) {
+            match files::temporary_dir(&prefix, parent_dir) {
                 Ok(dir) => return Ok(Self::Temporary(dir)),
                 Err(error) => errors.push(format!("{}: {error}", parent_dir.display())),
             }

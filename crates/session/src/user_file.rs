@@ -6,15 +6,12 @@
 //! descriptors such as `/dev/stdout`: opening a FIFO may wait forever for a reader.
 
 use crate::failure::Failure;
-use results::files::{self, HTML_MARK, Links, ReplaceTarget, file_type_name};
+use results::files::{self, HTML_MARK, Links, MARK_WITHIN_BYTES, ReplaceTarget, file_type_name};
 use results::run_dir::is_run_dir;
 use std::fs;
 use std::io::{self, ErrorKind, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
-
-/// A file's ownership mark is within this many bytes from its start.
-const MARK_WITHIN_BYTES: u64 = 4096;
 
 /// File to which a configuration is written.
 #[derive(Debug, Clone)]
@@ -54,7 +51,7 @@ impl OutputFile {
     }
 }
 
-/// Writes the page of a report to `path`: a regular file or one of [`OPEN`].
+/// Writes the page of a report to `path`: a regular file or a path of [`files::is_open_path`].
 pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     let written = match check_page(path)? {
         PathKind::Open => files::write_to_open(path, page.as_bytes()),
@@ -111,11 +108,7 @@ pub enum PathKind {
     Open,
 }
 
-/// Writable paths that are not regular files: open descriptors (`/dev/fd/63` is a pipe of the shell), the terminal,
-/// and /dev/null.
-const OPEN: [&str; 5] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/tty", "/dev/null"];
-
-/// Determines the object at `path`. Errors: it is neither a regular file nor one of [`OPEN`], or it is in a run
+/// Determines the object at `path`. Errors: it is neither a regular file nor a path of [`files::is_open_path`], or it is in a run
 /// directory; `advice` tells what to do.
 fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
     // Checks the path and the target of a link: the target may be in a run directory.
@@ -126,7 +119,7 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
         }
     }
     // Paths of open descriptors are links themselves.
-    let is_open = OPEN.iter().any(|open| path.starts_with(open));
+    let is_open = files::is_open_path(path);
     let Ok(metadata) = (if is_open { fs::metadata(path) } else { fs::symlink_metadata(path) }) else {
         return Ok(PathKind::Nothing);
     };
@@ -137,7 +130,11 @@ fn path_kind(path: &Path, advice: &str) -> Result<PathKind, Failure> {
         }
         _ if kind.is_file() => Ok(PathKind::File),
         _ if is_open && !kind.is_block_device() => Ok(PathKind::Open),
-        _ => Err(refused(path, &format!("it is {}, and only regular files are written", file_type_name(metadata.mode())), advice)),
+        _ => Err(refused(
+            path,
+            &format!("it is {}, and only regular files are written", file_type_name(metadata.mode())),
+            advice,
+        )),
     }
 }
 

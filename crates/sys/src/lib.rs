@@ -4,7 +4,6 @@
 //! Only this crate may hold `unsafe` code; all others forbid it.
 
 #![allow(clippy::disallowed_methods, reason = "this crate wraps system calls")]
-
 #![warn(missing_docs)]
 
 pub mod aio;

@@ -140,8 +140,9 @@ fn busy(node: &Path, source: io::Error) -> Reason {
 /// Opens the file at `path` and marks it. The file must be the file of `metadata`. Returns true if the descriptor
 /// bypasses the page cache.
 pub(super) fn file(path: &Path, metadata: &Metadata, open_mode: OpenMode) -> Result<(File, bool), Reason> {
-    let (file, direct) = open_direct(&files::stable_path(path), OpenOptions::new().read(true).write(true), open_mode.flags())
-        .map_err(|source| Reason::io("open it for writing", source))?;
+    let (file, direct) =
+        open_direct(&files::stable_path(path), OpenOptions::new().read(true).write(true), open_mode.flags())
+            .map_err(|source| Reason::io("open it for writing", source))?;
     let opened_metadata = file.metadata().map_err(|source| Reason::io("read its metadata", source))?;
     if (opened_metadata.dev(), opened_metadata.ino()) != (metadata.dev(), metadata.ino()) {
         return Err(Reason::Changed { what: "another file took its place".to_owned() });

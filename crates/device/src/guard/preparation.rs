@@ -168,8 +168,7 @@ pub(super) fn random_key() -> io::Result<u64> {
 }
 
 fn read(path: &Path) -> Option<DeviceRecord> {
-    let record: DeviceRecord =
-        serde_json::from_slice(&read_bytes(path).ok()?).ok()?;
+    let record: DeviceRecord = serde_json::from_slice(&read_bytes(path).ok()?).ok()?;
     (record.version == VERSION).then_some(record)
 }
 

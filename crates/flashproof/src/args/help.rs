@@ -140,7 +140,7 @@ pub fn man_pages(dir: &Path) -> Result<(), Failure> {
             dir.display()
         ))
     };
-    std::fs::create_dir_all(dir).map_err(failed)?;
+    results::files::create_dirs(dir).map_err(failed)?;
     clap_mangen::generate_to(full_command(), dir).map_err(failed)
 }
 

@@ -56,7 +56,7 @@ fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
 fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
     if args.slurm {
         let dir = args.out.clone().unwrap_or_default();
-        fs::create_dir_all(&dir).map_err(|error| {
+        results::files::create_dirs(&dir).map_err(|error| {
             Failure::environment(format!(
                 "cannot create the directory {} - {error} - give another --out",
                 dir.display()

@@ -22,6 +22,7 @@ use engine::DeviceName;
 use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, ActWorkload, Arrival};
 use page::Page;
+use results::files::{self, TempDir};
 use results::finding::Finding;
 use results::run_dir::check_usable;
 use results::units::{self, in_one_line, seconds};
@@ -34,11 +35,9 @@ use session::user_file::OutputFile;
 use session::{CompatMode, console};
 use sizing::align::{self, Distortion, Offsets, RequestedLoad};
 use sizing::drive_io::{DriveIo, NAMES};
-use std::fs;
 use std::path::PathBuf;
 use target::Target;
 pub use target::{balanced, read_profile};
-use tempfile::TempDir;
 
 /// Bounds of the default length of a burst, seconds.
 const BURST_SEC: [f64; 2] = [5.0, 300.0];
@@ -382,7 +381,7 @@ impl<'a> Bursts<'a> {
 /// deletes it at the end.
 fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
     let Some(dir) = &args.out_dir else {
-        let temp_dir = tempfile::Builder::new().prefix("flashproof-align-").tempdir().map_err(|error| {
+        let temp_dir = files::temporary_dir("flashproof-align-", &std::env::temp_dir()).map_err(|error| {
             Failure::environment(format!(
                 "cannot create a temporary directory for the bursts - {error} - set TMPDIR, or give --out-dir"
             ))
@@ -390,7 +389,7 @@ fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
         return Ok((temp_dir.path().to_owned(), Some(temp_dir)));
     };
     check_usable(dir).map_err(Failure::environment)?;
-    fs::create_dir(dir).map_err(|error| {
+    files::create_dir(dir).map_err(|error| {
         Failure::environment(format!(
             "cannot create {} for the bursts - {error} - name a directory that does not exist yet",
             dir.display()

@@ -13,7 +13,7 @@ use include_dir::{Dir, include_dir};
 use load::workload::fio::{
     BYTES, FioLoad, GivenOption, Job, ParseContext, SECONDS, Section, Size, job_file, jobs, parse_number, runs,
 };
-use results::files::{self, Links};
+use results::files::{self, Instructions, Links};
 use results::units::{in_one_line, quoted, span};
 pub use run::{Request, perform};
 use serde::Deserialize;
@@ -128,7 +128,7 @@ impl Definition {
                 quoted(name)
             )));
         }
-        let bytes = files::read(path, Links::Followed, FILE_BYTES_MAX)
+        let bytes = files::read_instructions(path, Links::Followed, Instructions::Data, FILE_BYTES_MAX)
             .map_err(|error| Failure::usage(format!("cannot read the check {} - {error}", quoted(name))))?;
         let text = String::from_utf8(bytes).map_err(|error| {
             Failure::usage(format!("cannot read the check {} - it is not UTF-8 text: {error}", quoted(name)))

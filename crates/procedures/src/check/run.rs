@@ -48,15 +48,15 @@ pub struct Request<'a> {
 
 /// Performs a check and records it. Errors: a run did not begin, or the record cannot be written.
 pub fn perform(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Check, Failure> {
-    performed(request, signal_handler).inspect_err(|_| {
-        // A check that was refused before its first run leaves no directory. A directory with a run is not removed.
-        let _ = fs::remove_dir(&request.dir);
-    })
+    check_usable(&request.dir).map_err(Failure::environment)?;
+    let new_dirs = files::create_dirs(&request.dir)
+        .map_err(|error| Failure::environment(format!("cannot create {} - {error}", request.dir.display())))?;
+    // A check that was refused before its first run leaves no directory. A directory with a run is not removed.
+    performed(request, signal_handler).inspect_err(|_| new_dirs.remove())
 }
 
 fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Check, Failure> {
     let Request { definition, path, .. } = request;
-    check_usable(&request.dir).map_err(Failure::environment)?;
     let started_unix_ms = now_unix_ms();
     let file_uses = definition.files()?;
     let site = Site::open(path, &file_uses)?;
@@ -305,12 +305,12 @@ fn write_files(request: &Request<'_>, runs: &[CompletedRun], check: &mut Check) 
             }
         };
         let path = request.dir.join(name);
-        files::replace(&path, text.as_bytes(), ReplaceTarget::UserFile)
+        files::replace(&path, text.as_bytes(), ReplaceTarget::NewFile)
             .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))?;
         check.files.push(name.clone());
     }
     let path = request.dir.join("check.toml");
-    fs::write(&path, &request.definition.text)
+    files::replace(&path, request.definition.text.as_bytes(), ReplaceTarget::NewFile)
         .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))
 }
 

@@ -6,16 +6,18 @@
 use super::FileUse;
 use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
 use engine::sim::SIM_PREFIX;
+use results::files::{Dir, PRIVATE, set_len};
 use results::units::{bytes, quoted};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::FlockOperation;
 use session::console;
 use session::failure::Failure;
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use sys::open::memory_file_system;
 
 /// Name of the directory for the files of a check.
@@ -26,6 +28,9 @@ const LOCK: &str = ".lock";
 
 /// First line of the lock file: flashproof made this directory.
 const MARK: &str = "files of flashproof check; it removes them";
+
+/// Maximum size of the lock file, bytes: the names of 10,000 files.
+const LOCK_BYTES_MAX: u64 = 1 << 20;
 
 /// Space of a file system that stays free: 1/`KEPT_FREE` of it, and at most `KEPT_FREE_MAX` bytes.
 const KEPT_FREE: u64 = 20;
@@ -71,7 +76,8 @@ impl Site {
         let needed_bytes = file_bytes.saturating_mul(files.len() as u64);
         let names: Vec<_> = files.keys().cloned().collect();
         let own_dir = OwnDir::make(Path::new(path), OWN_DIR, &names, needed_bytes).map_err(cannot)?;
-        let target_of = |name: &String| (name.clone(), (own_dir.dir.join(name).to_string_lossy().into_owned(), 0));
+        let path_of = |name: &String| own_dir.dir.path().join(name).to_string_lossy().into_owned();
+        let target_of = |name: &String| (name.clone(), (path_of(name), 0));
         let targets = files.keys().map(target_of).collect();
         Ok(Self { path: path.to_owned(), disks, file_bytes: Some(file_bytes), targets, _own_dir: Some(own_dir) })
     }
@@ -125,61 +131,74 @@ pub(crate) fn directory_or_device(path: &str) -> Result<fs::Metadata, String> {
 
 /// The directory of a check's files, locked. Removed with its files when dropped, unless `stays` is set.
 pub(crate) struct OwnDir {
-    pub(crate) dir: PathBuf,
+    pub(crate) dir: Dir,
     pub(crate) stays: bool,
+    parent: Dir,
+    name: OsString,
+    /// Names of the files.
+    files: Vec<String>,
     _lock: File,
 }
 
 impl OwnDir {
-    /// Creates the directory `name` below `parent` for the files `names` of `needed_bytes` in total, and removes the
+    /// Creates the directory `name` below `parent` for the files `files` of `needed_bytes` in total, and removes the
     /// files of an earlier check. Errors: the reason, a phrase with a remedy.
-    pub(crate) fn make(parent: &Path, name: &str, names: &[String], needed_bytes: u64) -> Result<Self, String> {
-        refuse_memory(parent)?;
-        let dir = parent.join(name);
-        let is_new = match fs::DirBuilder::new().mode(0o700).create(&dir) {
-            Ok(()) => true,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+    pub(crate) fn make(parent: &Path, name: &str, files: &[String], needed_bytes: u64) -> Result<Self, String> {
+        let name = OsString::from(name);
+        let parent = Dir::open(parent).map_err(|error| error.to_string())?;
+        refuse_memory(&parent)?;
+        let path = parent.path().join(&name);
+        let foreign = || format!("{} exists, but no check created it; rename it", path.display());
+        let (dir, is_new) = match parent.create_dir(&name, 0o700) {
+            Ok(dir) => (dir, true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                (parent.open_dir(&name).map_err(|_| foreign())?, false)
+            }
             Err(error) => {
                 return Err(format!(
                     "cannot create {} ({error}); name a directory that this user may write to",
-                    dir.display()
+                    path.display()
                 ));
             }
         };
-        let foreign = || format!("{} exists, but no check created it; rename it", dir.display());
-        let dir_metadata = fs::symlink_metadata(&dir).ok().filter(|own| own.is_dir()).ok_or_else(foreign)?;
-        let parent_metadata = fs::metadata(parent).map_err(|error| error.to_string())?;
+        let stat = |dir: &Dir| dir.own_stat().map_err(|error| error.to_string());
+        let (own, above) = (stat(&dir)?, stat(&parent)?);
         // Another owner could replace the check's files by links; a mount point would be another disk.
-        let is_private = dir_metadata.uid() == sys::open::effective_user() && dir_metadata.mode() & 0o022 == 0;
-        if !is_private || dir_metadata.dev() != parent_metadata.dev() {
-            return Err(format!("{} belongs to another user or is a mount point; remove it", dir.display()));
+        let is_private = own.st_uid == sys::open::effective_user() && own.st_mode & 0o022 == 0;
+        if !is_private || own.st_dev != above.st_dev {
+            return Err(format!("{} belongs to another user or is a mount point; remove it", path.display()));
         }
-        let path = dir.join(LOCK);
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let open = || rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600)).map(File::from);
-        let had_lock = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
-        if !is_new && !had_lock && fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
+        let names = || dir.names().map_err(|error| error.to_string());
+        let had_lock = names()?.iter().any(|name| name == LOCK);
+        if !is_new && !had_lock && !names()?.is_empty() {
             return Err(foreign());
         }
-        let mut lock = open().map_err(|error| format!("cannot create {} ({error})", path.display()))?;
+        let cannot_lock = |error: io::Error| format!("cannot create {} ({error})", path.join(LOCK).display());
+        let mut lock = dir.open_to_append(LOCK.as_ref(), PRIVATE).map_err(cannot_lock)?;
         if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(format!("another check runs in {}; wait for its end", dir.display()));
+            return Err(format!("another check runs in {}; wait for its end", path.display()));
         }
-        if had_lock {
-            remove_left(&dir, &path)?;
-        }
-        let entries = fs::read_dir(&dir).map_err(|error| error.to_string())?.flatten();
-        if let Some(foreign_file) = entries.map(|entry| entry.file_name()).find(|name| name != LOCK) {
+        remove_all(&dir, &listed(&lock).ok_or_else(foreign)?)?;
+        if let Some(foreign_file) = names()?.into_iter().find(|name| name != LOCK) {
             let name = quoted(&foreign_file.to_string_lossy()).to_string();
-            return Err(format!("{} holds {name}, which no check created; remove it", dir.display()));
+            return Err(format!("{} holds {name}, which no check created; remove it", path.display()));
         }
-        let text = format!("{MARK}\n{}\n", names.join("\n"));
+        let text = format!("{MARK}\n{}\n", files.join("\n"));
         let write_result =
-            lock.set_len(0).and_then(|()| lock.write_all(text.as_bytes())).and_then(|()| lock.sync_all());
-        let own_dir = Self { dir, stays: false, _lock: lock };
-        write_result.map_err(|error| format!("cannot write {} ({error})", path.display()))?;
-        check_room(parent, needed_bytes)?;
+            set_len(&lock, 0).and_then(|()| lock.write_all(text.as_bytes())).and_then(|()| lock.sync_all());
+        let own_dir = Self { dir, stays: false, parent, name, files: files.to_vec(), _lock: lock };
+        write_result.map_err(|error| format!("cannot write {} ({error})", path.join(LOCK).display()))?;
+        check_room(&own_dir.dir, needed_bytes)?;
         Ok(own_dir)
+    }
+
+    fn remove(&self) -> Result<(), String> {
+        remove_all(&self.dir, &self.files)?;
+        if !self.dir.is_at(&self.parent, &self.name) {
+            return Err("another user moved it".to_owned());
+        }
+        let removed = self.dir.remove_file(LOCK.as_ref()).and_then(|()| self.parent.remove_dir(&self.name));
+        removed.map_err(|error| error.to_string())
     }
 }
 
@@ -188,29 +207,31 @@ impl Drop for OwnDir {
         if self.stays {
             return;
         }
-        let path = self.dir.join(LOCK);
-        let removed = remove_left(&self.dir, &path);
-        let removed = removed.and_then(|_| fs::remove_file(&path).map_err(|error| error.to_string()));
-        if let Err(why) = removed.and_then(|()| fs::remove_dir(&self.dir).map_err(|error| error.to_string())) {
-            console::warning(&format!("cannot remove {} - {why} - remove it by hand", self.dir.display()));
+        if let Err(why) = self.remove() {
+            let path = self.dir.path().display();
+            console::warning(&format!("cannot remove {path} - {why} - remove it by hand"));
         }
     }
 }
 
-/// Removes the files that the lock at `path` lists. Errors: the lock is not flashproof's, or a file cannot be removed.
-fn remove_left(dir: &Path, path: &Path) -> Result<(), String> {
-    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {} ({error})", path.display()))?;
+/// Names of the files of an earlier check in its lock file; empty if that check was killed before it had files. `None`:
+/// the lock file is not flashproof's.
+fn listed(lock: &File) -> Option<Vec<String>> {
+    let mut text = String::new();
+    lock.take(LOCK_BYTES_MAX).read_to_string(&mut text).ok()?;
     let mut lines = text.lines();
-    match lines.next() {
-        // A check was killed before it wrote the lock's first line, so it had no files yet.
-        None => return Ok(()),
-        Some(MARK) => {}
-        Some(_) => return Err(format!("{} exists, but no check created it; rename it", dir.display())),
+    if lines.next().unwrap_or(MARK) != MARK {
+        return None;
     }
-    for name in lines.filter(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('.')) {
-        match fs::remove_file(dir.join(name)) {
+    Some(lines.filter(|name| !name.is_empty() && !name.starts_with('.')).map(str::to_owned).collect())
+}
+
+/// Removes the files `names`; missing files are left out. Errors: the first file that cannot be removed.
+fn remove_all(dir: &Dir, names: &[String]) -> Result<(), String> {
+    for name in names {
+        match dir.remove_file(name.as_ref()) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
-                return Err(format!("cannot remove {} ({error})", dir.join(name).display()));
+                return Err(format!("cannot remove {} ({error})", dir.path().join(name).display()));
             }
             _ => {}
         }
@@ -219,16 +240,16 @@ fn remove_left(dir: &Path, path: &Path) -> Result<(), String> {
 }
 
 /// Refuses a directory in memory: a check there would not reach a disk.
-fn refuse_memory(dir: &Path) -> Result<(), String> {
-    let name = File::open(dir).and_then(|dir| memory_file_system(dir.as_fd())).map_err(|error| error.to_string())?;
+fn refuse_memory(dir: &Dir) -> Result<(), String> {
+    let name = dir.open_to_sync().and_then(|dir| memory_file_system(dir.as_fd())).map_err(|error| error.to_string())?;
     name.map_or(Ok(()), |name| {
         Err(format!("it is {name}, which is in memory and not on a disk; name a directory on the disk"))
     })
 }
 
 /// Refuses files of `needed_bytes` if the file system would have too little space left.
-fn check_room(dir: &Path, needed_bytes: u64) -> Result<(), String> {
-    let stat = rustix::fs::statvfs(dir).map_err(|error| error.to_string())?;
+fn check_room(dir: &Dir, needed_bytes: u64) -> Result<(), String> {
+    let stat = dir.open_to_sync().and_then(|dir| Ok(rustix::fs::fstatvfs(dir)?)).map_err(|error| error.to_string())?;
     let (free, total) = (stat.f_bavail.saturating_mul(stat.f_frsize), stat.f_blocks.saturating_mul(stat.f_frsize));
     let reserved_bytes = (total / KEPT_FREE).min(KEPT_FREE_MAX);
     let text = |count: u64| bytes(count as f64);
@@ -254,7 +275,7 @@ mod tests {
     /// A directory on a disk; `None` if the sources of this machine are in memory.
     fn on_disk() -> Option<tempfile::TempDir> {
         let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).ok()?;
-        refuse_memory(dir.path()).is_ok().then_some(dir)
+        refuse_memory(&Dir::open(dir.path()).ok()?).is_ok().then_some(dir)
     }
 
     #[test]

@@ -22,12 +22,13 @@ use device::observe::nvme::Controller;
 use device::observe::process::this_process;
 use device::target::Target;
 use engine::sim::SIM_PREFIX;
+use results::files::{self, Dir, Links};
 use results::judge::Outcome as Verdict;
 use results::units::{count, printable, quoted};
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::fd::BorrowedFd;
 use std::os::unix::fs::MetadataExt;
@@ -279,12 +280,10 @@ fn conclude(
     ))
 }
 
-/// The first `limit` bytes of a regular file, not of a link. O_NONBLOCK keeps a FIFO from blocking the open.
+/// The first `limit` bytes of a regular file, not of a link, from the disk.
 fn read_file(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
-    use rustix::fs::{Advice, Mode, OFlags};
-    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
+    let file = files::open(path, Links::Refused)?;
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed)?;
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
@@ -314,6 +313,8 @@ impl DurabilityTarget {
         }
         let metadata = directory_or_device(path).map_err(cannot)?;
         let (dir, disk, identity) = if metadata.is_dir() {
+            // Holds the directory of an earlier session, if others can change the parent directory. It may be missing.
+            let _ = Dir::open(Path::new(path)).and_then(|dir| dir.open_dir(OWN_DIR.as_ref()));
             let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), Path::new("/"));
             // Several disks may make different claims about write cache and FUA, so none is named.
             let disk = <[DeviceFacts; 1]>::try_from(disks).ok().map(|[disk]| disk);

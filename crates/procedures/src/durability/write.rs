@@ -18,16 +18,17 @@ use conclusions::durability::witness::Message;
 use device::guard::Request as GuardRequest;
 use device::observe::process::this_process;
 use device::target::Target;
+use results::files::{Dir, PRIVATE};
 use results::units::{bytes, count, number, printable};
 use session::console;
 use session::devices::consent;
 use session::failure::Failure;
 use session::runner::{now_unix_ms, tool};
 use session::signals::{EndSignals, name};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -98,14 +99,15 @@ pub(super) fn run(
     }
     // `own_dir` holds the lock of the directory until the writes end.
     let (target, own_dir) = open(request, durability_target, &lanes)?;
-    let dir = own_dir.as_ref().map(|own| own.dir.as_path());
+    let dir = own_dir.as_ref().map(|own| &own.dir);
     let session = begin(durability_target, lanes)?;
     console::note(&format!("{}: writing {} once, before the test", request.path, bytes(size(&session.lanes) as f64)));
     lay_out(&session, &target)?;
     if let Some(dir) = dir {
+        let parent = Dir::open(Path::new(&durability_target.path));
         let sync_result =
-            [dir, Path::new(&durability_target.path)].into_iter().try_for_each(|dir| File::open(dir)?.sync_all());
-        sync_result.map_err(|error| Failure::device(format!("cannot sync {} - {error}", dir.display())))?;
+            parent.and_then(|parent| [dir, &parent].into_iter().try_for_each(|dir| dir.open_to_sync()?.sync_all()));
+        sync_result.map_err(|error| Failure::device(format!("cannot sync {} - {error}", dir.path().display())))?;
     }
     let mut connection = Connection::to(request.witness)?;
     connection.ask(&Message::Begin(session.clone())).map_err(|why| cannot_ask(request.witness, &why))?;
@@ -185,7 +187,7 @@ fn open(
         console::note(&format!(
             "writing files, {} in total, in {}; they stay until they are read after the cut",
             bytes((size + of_files) as f64),
-            own_dir.dir.display()
+            own_dir.dir.path().display()
         ));
         guard_request.file_size_bytes = Some(size);
         dir = Some(own_dir);
@@ -394,16 +396,16 @@ enum Writer {
     /// Writes through the page cache. The target stays open as long as the file.
     Cached(File, #[expect(dead_code)] Arc<Target>),
     /// Files in a directory, and the directory's descriptor for fsync.
-    Files(PathBuf, File),
+    Files(Dir, File),
 }
 
 impl Worker {
-    fn new(shared: Arc<Shared>, number: usize, target: &Arc<Target>, dir: Option<&Path>) -> Result<Self, Failure> {
+    fn new(shared: Arc<Shared>, number: usize, target: &Arc<Target>, dir: Option<&Dir>) -> Result<Self, Failure> {
         let lane = shared.session.lanes[number].clone();
         let failed = |error| Failure::environment(format!("cannot open {} - {error}", target.name()));
         let writer = match (lane.mode, dir) {
             (Mode::Fdatasync | Mode::Fua, _) => Writer::Direct(target.clone()),
-            (Mode::Rename, Some(dir)) => Writer::Files(dir.to_owned(), File::open(dir).map_err(failed)?),
+            (Mode::Rename, Some(dir)) => Writer::Files(dir.clone(), dir.open_to_sync().map_err(failed)?),
             (mode, _) => Writer::Cached(target.cached_writer(mode == Mode::Dsync).map_err(failed)?, target.clone()),
         };
         let random = Random::for_part(shared.session.id.0 as u64, number as u64);
@@ -480,11 +482,11 @@ fn flush(fd: BorrowedFd<'_>, kind: OpKind) -> Result<(), String> {
 }
 
 /// Replaces the file of a slot as databases do: write, fsync, rename, fsync of the directory.
-fn replace(dir: &Path, handle: &File, number: u32, slot: u64, bytes: &[u8]) -> std::io::Result<()> {
-    let new_path = dir.join(new_file_name(number));
-    let mut file = File::create(&new_path)?;
+fn replace(dir: &Dir, handle: &File, number: u32, slot: u64, bytes: &[u8]) -> std::io::Result<()> {
+    let new_name = new_file_name(number);
+    let mut file = dir.create_new(new_name.as_ref(), PRIVATE)?;
     file.write_all(bytes)?;
     file.sync_all()?;
-    fs::rename(&new_path, dir.join(file_name(number, slot)))?;
+    dir.rename(new_name.as_ref(), file_name(number, slot).as_ref())?;
     handle.sync_all()
 }

@@ -343,9 +343,12 @@ pub struct FioRunObserver<'a> {
 
 impl RunObserver for FioRunObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
-        if let Some(fio_run) = self.runs.last_mut() {
-            fio_run.begin(manifest.devices.len());
-            fio_run.logs.begin(manifest.started_unix_ms);
+        let Some(fio_run) = self.runs.last_mut() else { return };
+        fio_run.begin(manifest.devices.len());
+        // Not before the guard has consented: a refused run changes no earlier log.
+        match Logs::create(&fio_run.load, self.force, manifest.started_unix_ms) {
+            Ok(logs) => fio_run.logs = logs,
+            Err(failure) => self.failure = Some(failure.message),
         }
     }
 

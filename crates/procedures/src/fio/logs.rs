@@ -1,10 +1,11 @@
 //! The logs that jobs request, separate for each clone; new lines are written every second during the run.
 
 use load::workload::fio::{FioLoad, Job, JobClone, Sample, Samples};
+use results::files;
 use session::failure::Failure;
 use session::user_file::{is_ours, not_written, write_file};
 use std::collections::HashMap;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -141,22 +142,16 @@ pub struct Logs {
 
 impl Logs {
     /// Creates or truncates the logs.
-    pub fn create(load: &FioLoad, force: bool) -> Result<Self, Failure> {
+    pub fn create(load: &FioLoad, force: bool, started_unix_ms: u64) -> Result<Self, Failure> {
         let mut files = HashMap::new();
         let samples = logs_of(load).flat_map(|(.., paths)| paths).map(|(path, _)| (path, String::new()));
         for (path, text) in samples.chain(iologs_of(load).map(|(place, path)| (path, head(&load.threads[place])))) {
             write(&path, Some(&text), force)?;
-            let file = OpenOptions::new()
-                .append(true)
-                .open(&path)
+            let file = files::open_output_to_append(&path)
                 .map_err(|error| Failure::environment(not_written("log", &path, &error)))?;
             files.insert(path, file);
         }
-        Ok(Self { files, started_unix_ms: 0 })
-    }
-
-    pub fn begin(&mut self, started_unix_ms: u64) {
-        self.started_unix_ms = started_unix_ms;
+        Ok(Self { files, started_unix_ms })
     }
 
     /// Appends new lines; `ran_ns` is the end of a finished run. Errors: why writing failed.

@@ -216,7 +216,7 @@ fn write(description: &str, name: &str, bytes: &[u8], replace_target: ReplaceTar
 
 /// Writes blocks that failed verification to files, for jobs with verify_dump.
 pub fn write_dumps(load: &FioLoad, force: bool) {
-    let replace_target = if force { ReplaceTarget::Own } else { ReplaceTarget::NewFile };
+    let replace_target = if force { ReplaceTarget::UserFile } else { ReplaceTarget::NewFile };
     for thread in &load.threads {
         for damage in thread.progress.verify.take_dumps() {
             let names = thread.job.names(thread.clone);
@@ -239,7 +239,7 @@ pub fn save_states(load: &FioLoad, is_all: bool) {
         let Some(state) = thread.progress.verify.state().filter(|_| is_wanted) else { continue };
         let name = VerifyState::file_name(&job.name, *number);
         let is_replaced = VerifyState::load(Path::new(&name)).is_ok();
-        let replace_target = if is_replaced { ReplaceTarget::Own } else { ReplaceTarget::NewFile };
+        let replace_target = if is_replaced { ReplaceTarget::UserFile } else { ReplaceTarget::NewFile };
         let files = job.names(thread.clone).len() as u32;
         write("state of the verification", &name, &state.encode(&job.name, *number, files), replace_target);
     }
@@ -282,6 +282,18 @@ pub struct Trigger {
 }
 
 impl Trigger {
+    /// Errors: the trigger file exists already.
+    pub fn check_unpulled(&self) -> Result<(), Failure> {
+        let existing = self.file.as_ref().filter(|file| fs::symlink_metadata(file).is_ok());
+        existing.map_or(Ok(()), |file| {
+            Err(Failure::usage(format!(
+                "cannot wait for the trigger file {} - it exists already, and fio would fire at once and remove it - \
+                 name a file that does not exist yet",
+                file.display()
+            )))
+        })
+    }
+
     /// Pulls the trigger if its file exists or its time has come, `ran_sec` after the start; returns the reason.
     fn check(&self, load: &FioLoad, ran_sec: u64) -> Option<String> {
         if let Some(why) = self.pulled.get() {
@@ -290,7 +302,7 @@ impl Trigger {
         let by_file = self.file.as_ref().filter(|file| fs::symlink_metadata(file).is_ok());
         let why = match (by_file, self.after_sec) {
             (Some(file), _) => {
-                if let Err(error) = fs::remove_file(file) {
+                if let Err(error) = files::remove_file(file) {
                     console::warning(&format!("cannot remove the trigger file {} - {error}", file.display()));
                 }
                 format!("ended by the trigger file {}", file.display())

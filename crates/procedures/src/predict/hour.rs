@@ -10,6 +10,7 @@ use crate::series::{self, Base1x};
 use conclusions::rating::three_digits;
 use engine::sim::DriveSpec;
 use load::baseline::fit::FittedDrive;
+use results::files;
 use results::judge::{Outcome, Verdict};
 use results::run_dir::Manifest;
 use session::console;
@@ -17,7 +18,6 @@ use session::failure::Failure;
 use session::recording::RunObserver;
 use session::runner::{self, FailureLimits, NamedWorkload, RunRequest};
 use session::signals::SignalHandler;
-use tempfile::TempDir;
 
 const HOUR_SEC: f64 = 3_600.0;
 
@@ -50,7 +50,6 @@ pub(super) struct HourSearch<'a> {
     period_sec: f64,
     load: &'a PredictedLoad,
     signal_handler: &'a SignalHandler,
-    temp_dir: TempDir,
     /// Operations per second at 1x.
     iops: f64,
     runs: u32,
@@ -65,11 +64,6 @@ impl<'a> HourSearch<'a> {
         load: &'a PredictedLoad,
         signal_handler: &'a SignalHandler,
     ) -> Result<Self, Failure> {
-        let temp_dir = tempfile::tempdir().map_err(|error| {
-            Failure::environment(format!(
-                "cannot create a directory for the search - {error} - check the free space in TMPDIR"
-            ))
-        })?;
         // A fixed seed, so that the same baseline predicts the same rating.
         let base =
             |name: &str| series::load_1x(load.config.as_deref(), &[format!("{name}+seed=1")], load.as_act, "predict");
@@ -84,7 +78,7 @@ impl<'a> HourSearch<'a> {
             Ok::<_, Failure>((console::quietly(|| base(&name))?, window_sec, stalls_from_mean(HOUR_SEC / every_s)))
         };
         let stalled = drive.stalls.map(stalled).transpose()?.filter(|(_, _, stalls)| *stalls > 0.0);
-        Ok(Self { steady, stalled, period_sec, load, signal_handler, temp_dir, iops: 0.0, runs: 0 })
+        Ok(Self { steady, stalled, period_sec, load, signal_handler, iops: 0.0, runs: 0 })
     }
 
     /// The highest load held, starting the search at `start`; `None`: not even [`LEAST`] is held, or a signal came.
@@ -152,9 +146,14 @@ impl<'a> HourSearch<'a> {
         let factor = multiple.to_string().parse().map_err(Failure::usage)?;
         let load = base.multiplied(factor, &devices).map_err(Failure::usages)?;
         self.runs += 1;
-        let dir = self.temp_dir.path().join(self.runs.to_string());
+        // There are many runs, and only their verdicts are needed.
+        let temp_dir = files::temporary_dir("flashproof-predict-", &std::env::temp_dir()).map_err(|error| {
+            Failure::environment(format!(
+                "cannot create a directory for the search - {error} - check the free space in TMPDIR"
+            ))
+        })?;
         let request = RunRequest {
-            dir: dir.clone(),
+            dir: temp_dir.path().to_owned(),
             sla: self.load.sla.clone(),
             slice_sec: seconds,
             failure_limits: FailureLimits::with_errors(0),
@@ -166,8 +165,6 @@ impl<'a> HourSearch<'a> {
         let mut offered = Offered(0.0);
         let outcome = console::quietly(|| runner::run(request, self.signal_handler, &mut offered))?;
         self.iops = if self.iops == 0.0 { offered.0 / multiple } else { self.iops };
-        // There are many runs, and only their verdicts are needed.
-        let _ = std::fs::remove_dir_all(dir);
         outcome.recorded()
     }
 }

@@ -21,6 +21,7 @@ use conclusions::series::{Identity, Purpose};
 use hour::HourSearch;
 use load::baseline::BaselineRequest;
 use load::baseline::fit::{Fit, fit};
+use results::files;
 use results::judge::Sla;
 use results::units;
 use serde_json::json;
@@ -95,7 +96,8 @@ pub fn predict(
         match &prediction.simulated {
             Some(simulated) => write(number, Some(&format!("{simulated}\n")))?,
             // A file from an earlier prediction no longer describes the drive.
-            None => drop(std::fs::remove_file(path(number))),
+            None if replaces(&path(number)) => drop(files::remove_file(&path(number))),
+            None => {}
         }
         predictions.push(prediction);
     }

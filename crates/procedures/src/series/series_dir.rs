@@ -8,9 +8,10 @@ use crate::prep::{Preparation, Style};
 use conclusions::series::{Conclusion, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same};
 use load::workload::{Load, Workload};
 use report::document::Document;
+use results::files;
 use results::finding::Level;
 use results::judge::{Outcome, Verdict};
-use results::run_dir::{MANIFEST, is_run_dir};
+use results::run_dir::{MANIFEST, SERIES, is_run_dir};
 use results::units::count;
 use session::console;
 use session::devices::Consents;
@@ -70,11 +71,11 @@ impl SeriesDir {
         let take_lock = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
         let exists = dir.is_dir();
         let mut lock = (exists && !options.dry_run).then(|| take_lock(&dir)).transpose()?;
-        let recorded = if exists { Series::read(&dir).map_err(Failure::environment)? } else { None };
+        let recorded = if exists { recorded_in(&dir)? } else { None };
         let has_ended = |series: &Series| series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
         let erase = if recorded.as_ref().is_some_and(has_ended) { Vec::new() } else { ask_consent(&options)? };
         if !exists && !options.dry_run {
-            fs::create_dir_all(&dir).map_err(cannot)?;
+            files::create_dirs(&dir).map_err(cannot)?;
             lock = Some(take_lock(&dir)?);
         }
         let series = match recorded {
@@ -106,7 +107,7 @@ impl SeriesDir {
             return Err(missing());
         }
         let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
-        let series = Series::read(dir).map_err(Failure::environment)?.ok_or_else(missing)?;
+        let series = recorded_in(dir)?.ok_or_else(missing)?;
         Ok(Self { dir: dir.to_owned(), series, options: Options::default(), erase: Vec::new(), _lock: Some(lock) })
     }
 
@@ -204,6 +205,17 @@ impl SeriesDir {
     pub fn save(&self) -> Result<(), Failure> {
         self.series.write(&self.dir).map_err(Failure::environment)
     }
+}
+
+/// The series recorded in `dir`, to be resumed. Errors: among others, an untrusted user can change the record.
+fn recorded_in(dir: &Path) -> Result<Option<Series>, Failure> {
+    let series = Series::read(dir).map_err(Failure::environment)?;
+    if series.is_some() {
+        files::require_trusted_file(&dir.join(SERIES)).map_err(|error| {
+            Failure::environment(format!("cannot resume the series in {} - {error}", dir.display()))
+        })?;
+    }
+    Ok(series)
 }
 
 fn has_begun(series: &Series) -> bool {

@@ -51,9 +51,7 @@ fn held_above(path: &Path) -> Option<(Dir, PathBuf)> {
 /// `path`, for programs and functions that need a path: below a held directory the path begins at its descriptor.
 pub fn stable_path(path: &Path) -> Cow<'_, Path> {
     match held_above(&absolute(path)) {
-        Some((dir, rest)) => {
-            Cow::Owned(Path::new("/proc/self/fd").join(dir.fd.as_raw_fd().to_string()).join(rest))
-        }
+        Some((dir, rest)) => Cow::Owned(Path::new("/proc/self/fd").join(dir.fd.as_raw_fd().to_string()).join(rest)),
         None => Cow::Borrowed(path),
     }
 }
@@ -114,7 +112,13 @@ impl Dir {
         }
     }
 
-    /// True if the entry `name` is this directory.
+    /// Names of all entries, without `.` and `..`.
+    pub fn names(&self) -> io::Result<Vec<OsString>> {
+        let entries = std::fs::read_dir(format!("/proc/self/fd/{}", self.fd.as_raw_fd()))?;
+        entries.map(|entry| Ok(entry?.file_name())).collect()
+    }
+
+    /// True if the entry `name` of `parent` is this directory.
     pub fn is_at(&self, parent: &Self, name: &OsStr) -> bool {
         let own = rustix::fs::fstat(&self.fd);
         let entry = parent.stat(name).ok().flatten();
@@ -391,7 +395,11 @@ mod tests {
         }
         for name in ["link", "dangling"] {
             let path = top.path().join(name);
-            assert!(create_new(&path, PRIVATE).is_err() && open_to_append(&path, PRIVATE).is_err() && remove_file(&path).is_err());
+            assert!(
+                create_new(&path, PRIVATE).is_err()
+                    && open_to_append(&path, PRIVATE).is_err()
+                    && remove_file(&path).is_err()
+            );
             assert!(dir.open_to_read(OsStr::new(name)).is_err() && path.is_symlink());
         }
         assert!(!top.path().join("missing").exists());

@@ -16,11 +16,12 @@ mod replace;
 mod trust;
 
 pub use dir::{
-    Dir, NewDirs, PRIVATE, SHARED, create_dir, create_dirs, create_new, create_private_dirs, open_to_append, remove_dir, remove_file,
-    rename_new, stable_path, sync_dir,
+    Dir, NewDirs, PRIVATE, SHARED, create_dir, create_dirs, create_new, create_private_dirs, open_to_append,
+    remove_dir, remove_file, rename_new, stable_path, sync_dir,
 };
 pub use replace::{MARK_WITHIN_BYTES, ReplaceTarget, Temporary, check_dir_writable, replace};
-pub use trust::{Changeable, Instructions, changeable, require_trusted};
+pub use tempfile::TempDir;
+pub use trust::{Changeable, Instructions, changeable, require_trusted, require_trusted_file};
 
 use rustix::fs::{FileType, OFlags};
 use std::fs::{self, File, OpenOptions};
@@ -82,12 +83,17 @@ pub fn read(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
     read_open(open(path, links)?, bytes_max)
 }
 
-/// Reads a file that flashproof follows: a campaign, a plan, a record. Errors: as [`read`], or an untrusted user can
+/// Opens a file that flashproof follows: a campaign, a journal, a record. Errors: as [`open`], or an untrusted user can
 /// change the file or its name.
-pub fn read_instructions(path: &Path, links: Links, kind: Instructions, bytes_max: u64) -> io::Result<Vec<u8>> {
+pub fn open_instructions(path: &Path, links: Links, kind: Instructions) -> io::Result<File> {
     let file = open(path, links)?;
     trust::check_instructions(path, &file, kind)?;
-    read_open(file, bytes_max)
+    Ok(file)
+}
+
+/// Reads a file that flashproof follows. Errors: as [`open_instructions`] and [`read`].
+pub fn read_instructions(path: &Path, links: Links, kind: Instructions, bytes_max: u64) -> io::Result<Vec<u8>> {
+    read_open(open_instructions(path, links, kind)?, bytes_max)
 }
 
 fn read_open(file: File, bytes_max: u64) -> io::Result<Vec<u8>> {
@@ -134,6 +140,20 @@ pub fn write_to_open(path: &Path, bytes: &[u8]) -> io::Result<()> {
     (&file).write_all(bytes)
 }
 
+/// True for a writable path that is no regular file: an open descriptor (`/dev/fd/63` is a pipe of the shell), the
+/// terminal, or /dev/null.
+pub fn is_open_path(path: &Path) -> bool {
+    ["/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/tty", "/dev/null"].iter().any(|open| path.starts_with(open))
+}
+
+/// Opens a user's output to append: a regular file, created if it is missing, or a path of [`is_open_path`].
+pub fn open_output_to_append(path: &Path) -> io::Result<File> {
+    match is_open_path(path) {
+        true => OpenOptions::new().append(true).open(path),
+        false => open_to_append(path, SHARED),
+    }
+}
+
 /// The directory that contains `path`.
 pub fn dir_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
@@ -142,7 +162,7 @@ pub fn dir_of(path: &Path) -> &Path {
 /// A temporary directory with a random name in `parent`, removed with its content when dropped.
 ///
 /// Errors: another user could replace the directory: `parent` needs the sticky bit, as /tmp has it.
-pub fn temporary_dir(prefix: &str, parent: &Path) -> io::Result<tempfile::TempDir> {
+pub fn temporary_dir(prefix: &str, parent: &Path) -> io::Result<TempDir> {
     if let Some(changeable) = changeable(parent)? {
         return Err(io::Error::new(ErrorKind::PermissionDenied, changeable.to_string()));
     }

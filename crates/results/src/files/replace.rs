@@ -34,14 +34,15 @@ pub const MARK_WITHIN_BYTES: u64 = 4096;
 ///
 /// Errors: a failed system call, or a file that `target` does not include. The old file is then unchanged.
 pub fn replace(path: &Path, bytes: &[u8], target: ReplaceTarget) -> io::Result<()> {
-    let temporary = Temporary::beside(path, target)?;
-    (&temporary.file).write_all(bytes)?;
-    temporary.publish()
+    let (dir, name) = Dir::containing(path)?;
+    let (temporary, mut file) = Temporary::create(&dir, name, target)?;
+    file.write_all(bytes)?;
+    temporary.publish(&file)
 }
 
 /// Checks that files can be created in `dir` by creating and removing a file.
 pub fn check_dir_writable(dir: &Path) -> io::Result<()> {
-    Temporary::beside(&dir.join("x"), ReplaceTarget::NewFile).map(drop)
+    Temporary::create(&Dir::open(dir)?, OsStr::new("x"), ReplaceTarget::NewFile).map(drop)
 }
 
 /// A file under a random temporary name, removed on drop unless it was published.
@@ -52,32 +53,31 @@ pub struct Temporary {
     name: OsString,
     temporary_name: OsString,
     target: ReplaceTarget,
-    file: File,
 }
 
 impl Temporary {
-    /// Creates a file that shall become `path`, in the directory of `path`.
-    pub fn beside(path: &Path, target: ReplaceTarget) -> io::Result<Self> {
-        let (dir, name) = Dir::containing(path)?;
+    /// Creates a file that shall become `name` in `dir`.
+    pub fn create(dir: &Dir, name: &OsStr, target: ReplaceTarget) -> io::Result<(Self, File)> {
         let temporary_name = OsString::from(format!(".flashproof-{:016x}.tmp", random()));
         let mode = if matches!(target, ReplaceTarget::OwnPrivate(_)) { PRIVATE } else { SHARED };
         let file = dir.create_new(&temporary_name, mode)?;
-        let temporary = Self { name: name.to_owned(), dir, temporary_name, target, file };
+        let temporary = Self { dir: dir.clone(), name: name.to_owned(), temporary_name, target };
         if target == ReplaceTarget::UserFile
-            && let Some(replaced) = temporary.dir.stat(&temporary.name)?
+            && let Some(replaced) = dir.stat(name)?
         {
-            temporary.copy_owner_and_mode(&replaced)?;
+            copy_owner_and_mode(&file, &replaced)?;
         }
-        Ok(temporary)
+        Ok((temporary, file))
     }
 
-    pub fn file(&self) -> &File {
-        &self.file
+    /// Opens the file to read.
+    pub fn open(&self) -> io::Result<File> {
+        self.dir.open_to_read(&self.temporary_name)
     }
 
-    /// Gives the synced file its final name.
-    pub fn publish(self) -> io::Result<()> {
-        self.file.sync_all()?;
+    /// Syncs `file`, the file that [`Self::create`] returned, and gives it its final name.
+    pub fn publish(self, file: &File) -> io::Result<()> {
+        file.sync_all()?;
         match self.target {
             ReplaceTarget::NewFile => self.dir.rename_new(&self.temporary_name, &self.name)?,
             target => {
@@ -89,14 +89,6 @@ impl Temporary {
         }
         self.dir.sync()
     }
-
-    /// Copies owner and permissions of the replaced file before any content is written.
-    fn copy_owner_and_mode(&self, replaced: &Stat) -> io::Result<()> {
-        // Only root can change the owner. Without root, the new file belongs to the user who runs this program.
-        let _ = fchown(&self.file, Some(replaced.st_uid), Some(replaced.st_gid));
-        // The mode is set after the owner, because changing the owner clears some permission bits.
-        self.file.set_permissions(Permissions::from_mode(replaced.st_mode & 0o7777))
-    }
 }
 
 impl Drop for Temporary {
@@ -104,6 +96,14 @@ impl Drop for Temporary {
         // After publication there is no such name.
         let _ = self.dir.remove_file(&self.temporary_name);
     }
+}
+
+/// Copies owner and permissions of the replaced file before any content is written.
+fn copy_owner_and_mode(file: &File, replaced: &Stat) -> io::Result<()> {
+    // Only root can change the owner. Without root, the new file belongs to the user who runs this program.
+    let _ = fchown(file, Some(replaced.st_uid), Some(replaced.st_gid));
+    // The mode is set after the owner, because changing the owner clears some permission bits.
+    file.set_permissions(Permissions::from_mode(replaced.st_mode & 0o7777))
 }
 
 /// Errors: the file `name` is not regular, or is not this program's although `target` demands this.

@@ -189,24 +189,28 @@ pub enum Instructions {
     Data,
 }
 
-/// Checks that only trusted users can change `file` and its names on the way `path`.
+/// Checks that only trusted users can change `file`, which was opened as `path`, or its name.
 ///
 /// On a network file system that maps root to nobody, root's own files seem to belong to nobody. Such files are
 /// accepted unless they name commands. Errors: the object that others can change, with the remedy.
 pub(super) fn check_instructions(path: &Path, file: &File, kind: Instructions) -> io::Result<()> {
-    let fd = file.as_fd();
-    let stat = rustix::fs::fstat(fd)?;
-    let of_file = untrusted_writer(&stat, fd).map(|by| Changeable { path: path.to_owned(), by });
-    let found = of_file.or(changeable(super::dir_of(path))?);
-    match found {
-        Some(Changeable { by: Writer::Owner(OVERFLOW_USER), .. })
-            if kind == Instructions::Data && effective_user() == 0 && is_network_file_system(fd) =>
-        {
-            Ok(())
-        }
-        Some(changeable) => Err(changeable.refused()),
-        None => Ok(()),
-    }
+    let is_squashed = |found: &Changeable| {
+        let is_nobody = found.by == Writer::Owner(OVERFLOW_USER) && effective_user() == 0;
+        is_nobody && kind == Instructions::Data && is_network_file_system(file.as_fd())
+    };
+    let found = changeable_file(path, file)?.or(changeable(super::dir_of(path))?);
+    found.filter(|found| !is_squashed(found)).map_or(Ok(()), |found| Err(found.refused()))
+}
+
+/// Checks that only trusted users can change the content of the file `path`. Errors: with the remedy.
+pub fn require_trusted_file(path: &Path) -> io::Result<()> {
+    let found = changeable_file(path, &super::open(path, Links::Followed)?)?;
+    found.map_or(Ok(()), |found| Err(found.refused()))
+}
+
+fn changeable_file(path: &Path, file: &File) -> io::Result<Option<Changeable>> {
+    let by = untrusted_writer(&rustix::fs::fstat(file)?, file.as_fd());
+    Ok(by.map(|by| Changeable { path: path.to_owned(), by }))
 }
 
 /// Nobody, to whom servers map root and the kernel maps users without a number here.
@@ -369,6 +373,9 @@ mod tests {
         assert!(text(&link).is_some() && text(&of_theirs).is_some(), "their link can lead elsewhere later");
         assert_eq!(changeable(&top.path().join("loop/x")).unwrap_err().kind(), ErrorKind::NotFound);
         symlink("loop", top.path().join("loop")).unwrap();
-        assert_eq!(changeable(&top.path().join("loop/x")).unwrap_err().raw_os_error(), Some(Errno::LOOP.raw_os_error()));
+        assert_eq!(
+            changeable(&top.path().join("loop/x")).unwrap_err().raw_os_error(),
+            Some(Errno::LOOP.raw_os_error())
+        );
     }
 }

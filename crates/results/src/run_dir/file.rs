@@ -91,7 +91,8 @@ pub(super) struct AppendFile {
 impl AppendFile {
     /// Creates the file, which must not exist.
     pub(super) fn create(path: PathBuf) -> Result<Self, RunDirError> {
-        let file = files::create_new(&path, files::SHARED).map_err(|error| RunDirError::io("creating", &path, error))?;
+        let file =
+            files::create_new(&path, files::SHARED).map_err(|error| RunDirError::io("creating", &path, error))?;
         Ok(Self { path, file, appended: RunningSum::default(), unsynced: false })
     }
 

@@ -8,8 +8,8 @@ use crate::{Buckets, Losses, PARTITIONS, Statistics};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::fmt::Write as _;
-use std::fs::OpenOptions;
 use std::io::{self, Write};
+use std::path::Path;
 
 /// Number of ticker intervals between two lines of a device: 20 s at the default interval of 10 s, as in the real
 /// server.
@@ -344,7 +344,7 @@ impl Logs {
             let sink: Box<dyn Write + Send> = match &log.path {
                 None => Box::new(io::stderr()),
                 Some(path) => {
-                    let file = OpenOptions::new().append(true).create(true).open(path);
+                    let file = results::files::open_output_to_append(Path::new(path));
                     Box::new(file.map_err(|error| (path.clone(), error))?)
                 }
             };

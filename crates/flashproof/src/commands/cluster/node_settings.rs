@@ -22,7 +22,7 @@ use session::signals::EndSignals;
 use sizing::info::settings::{Change, Setting};
 use sizing::info::{Build, FILE_ENDING, header_text, is_refusal, sample_text};
 use sizing::iostat::of_node;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -172,8 +172,8 @@ impl SettingsToRestore {
     fn save(&self) -> Result<(), String> {
         let text = || serde_json::to_vec_pretty(&self.nodes).map_err(io::Error::other);
         let result = match self.nodes.is_empty() {
-            true => fs::remove_file(&self.path),
-            false => text().and_then(|text| files::replace(&self.path, &text, ReplaceTarget::Own)),
+            true => files::remove_file(&self.path),
+            false => text().and_then(|text| files::replace(&self.path, &text, ReplaceTarget::Own("\"changes\""))),
         };
         result.map_err(|error| format!("cannot record the settings to restore in {} - {error}", self.path.display()))
     }
@@ -315,15 +315,14 @@ pub fn killed_collections_beside(dir: &Path) -> Vec<PathBuf> {
 impl Folder {
     pub fn create(dir: PathBuf) -> Result<Self, Failure> {
         check(&dir)?;
-        fs::create_dir_all(&dir).map_err(|error| failed(&dir, &error))?;
+        files::create_dirs(&dir).map_err(|error| failed(&dir, &error))?;
         Ok(Self { _lock: lock(&dir)?, dir })
     }
 
     /// Creates the file of a node, with the replies queried once.
     pub fn begin(&self, node: &Node, once_replies: &[(String, String)]) -> Result<NodeFile, Failure> {
         let path = self.dir.join(format!("{}{FILE_ENDING}", node.id));
-        let file =
-            OpenOptions::new().append(true).create_new(true).open(&path).map_err(|error| failed(&path, &error))?;
+        let file = files::create_new(&path, files::SHARED).map_err(|error| failed(&path, &error))?;
         let tool = concat!("flashproof ", env!("CARGO_PKG_VERSION"), " cluster collect");
         let mut text = header_text(tool, &node.host.to_string(), &node.id, build(node));
         let mut node_file = NodeFile { path, file, samples: 0 };
@@ -387,7 +386,7 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
     let (stem, ending) = name.split_at(name.find('.').unwrap_or(name.len()));
     let (mut target_path, mut number) = (dir.join(&name), 1);
     let mut target = loop {
-        match OpenOptions::new().write(true).create_new(true).open(&target_path) {
+        match files::create_new(&target_path, files::SHARED) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => number += 1,
             opened => break opened.map_err(|error| failed(&target_path, &error))?,
         }

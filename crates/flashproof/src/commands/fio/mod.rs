@@ -13,7 +13,7 @@ use load::workload::fio::{
 };
 use procedures::cross_check::{self, CrossCheckResult, RealFio};
 use procedures::fio::{
-    FioRun, FioRunObserver, Logs, check_logs, check_polled, lay_out, left_out, page, resolve_file_sizes, save_states,
+    FioRun, FioRunObserver, check_logs, check_polled, lay_out, left_out, page, resolve_file_sizes, save_states,
     write_dumps,
 };
 use program::{Format, ProgramOptions};
@@ -98,12 +98,14 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     // Check that the report and the logs can be written.
     program.output.as_deref().map_or(Ok(()), |path| write_output(&program, path, None))?;
     loads.iter().try_for_each(|load| check_logs(load, program.force))?;
+    program.trigger.check_unpulled()?;
     let run_dir = RunDirectory::of("fio", program.out.as_deref(), compat_mode)?;
     let signal_handler = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
     let global = sections.iter().filter(|section| section.is_global()).flat_map(|section| {
         section.options.iter().map(|given| (given.name.clone(), given.value.clone().unwrap_or_else(|| "1".into())))
     });
-    if program.formats.contains(&Format::Normal) {
+    // A file holds only the latest report, and stays unchanged if the guard refuses the run.
+    if program.output.is_none() && program.formats.contains(&Format::Normal) {
         let threads = loads.iter().map(|load| load.threads.len()).sum();
         write_report(&program, &header_text(&lines, threads))?;
     }
@@ -397,8 +399,7 @@ impl FioCommand<'_> {
 
     /// Performs the last of `runs`, recorded in `dir`, on the devices of `opened` if they are open already.
     fn run(&self, dir: &Path, opened: Option<&Opened>, runs: &mut Vec<FioRun>) -> Result<Outcome, Failure> {
-        let Some(fio_run) = runs.last_mut() else { return Ok(Outcome::Measured) };
-        fio_run.logs = Logs::create(&fio_run.load, self.program.force)?;
+        let Some(fio_run) = runs.last() else { return Ok(Outcome::Measured) };
         let quiet = self.program.quiet || self.compat_mode == CompatMode::Fio;
         let request = self.request(fio_run.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
         let request = RunRequest { opened, ..request };

@@ -9,6 +9,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use load::factor::Factor;
 use procedures::select;
+use results::files;
 use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
@@ -64,11 +65,12 @@ fn write(dir: &Path, force: bool, json: &str, configurations: &[Configuration]) 
     let cannot = |path: &Path, error: &dyn std::fmt::Display| {
         Failure::environment(format!("cannot write {} - {error} - give --out another folder", path.display()))
     };
-    std::fs::create_dir_all(dir).map_err(|error| cannot(dir, &error))?;
+    let new_dirs = files::create_dirs(dir).map_err(|error| cannot(dir, &error))?;
     let texts = configurations.iter().map(|one| (file_name(&one.namespace), one.text.as_str()));
     let texts: Vec<_> = std::iter::once((PROFILE.to_owned(), json)).chain(texts).collect();
     let write = |name: &str, text| write_file("load profile", &dir.join(name), text, force);
-    texts.iter().try_for_each(|(name, _)| write(name, None))?;
+    let checked = texts.iter().try_for_each(|(name, _)| write(name, None));
+    checked.inspect_err(|_| new_dirs.remove())?;
     texts.iter().try_for_each(|(name, text)| write(name, Some(*text)))
 }
 

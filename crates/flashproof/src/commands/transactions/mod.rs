@@ -22,6 +22,7 @@ use load::workload::{DeviceShape, RunSpec, Workload};
 use measured::{Loopback, RunUsage, UsageObserver};
 use page::Row;
 use procedures::formatting;
+use results::files;
 use results::finding::Finding;
 use results::judge::Verdict;
 use session::devices::{Consents, Devices};
@@ -33,6 +34,7 @@ use session::runner::{NamedWorkload, Opened, RunRequest, cpus, findings, fresh_s
 use session::signals::SignalHandler;
 use session::user_file::write_file;
 use session::{CompatMode, console};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -123,18 +125,21 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     // Check the file before hours are spent.
     write_table(None)?;
     let dir = args.record.out.clone().unwrap_or_else(|| default_dir("transactions"));
-    std::fs::create_dir_all(&dir)
-        .map_err(|error| Failure::environment(format!("cannot create {} - {error}", dir.display())))?;
     let (kinds, names) = requested_rows(args, &dir)?;
+    let new_dirs = files::create_dirs(&dir)
+        .map_err(|error| Failure::environment(format!("cannot create {} - {error}", dir.display())))?;
+    // The user did not name the files of the store, so those that this command creates are removed at the end.
+    let is_created = |name: &&DeviceName| args.devices.is_empty() && fs::symlink_metadata(name.as_str()).is_err();
+    let created: Vec<_> = names.iter().filter(is_created).cloned().collect();
     let signal_handler = SignalHandler::install("no table is shown; finished runs are recorded", CompatMode::Native)?;
     let rows_request =
         RowsRequest { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed), signal_handler };
     let rows = rows_request.rows(&kinds);
-    if args.devices.is_empty() {
-        // The user did not name these files, so they are removed. A failure to do so is ignored.
-        rows_request.names.iter().for_each(|name| _ = std::fs::remove_file(name.as_str()));
+    for name in &created {
+        // Missing if the guard refused to create the file.
+        let _ = files::remove_file(Path::new(name.as_str()));
     }
-    let rows = rows?;
+    let rows = rows.inspect_err(|_| new_dirs.remove())?;
     write_table(Some(&super::json(&rows)?))?;
     console::page(&format!("\n{}\nrun directories: {}\n", page::text(&rows), dir.display()))?;
     let codes = rows.iter().map(|row| row.exit_code);
