@@ -61,7 +61,7 @@ pub struct Queued<Q> {
     given_back: Vec<(Op, u64)>,
     /// By token: submission time of an operation that the queue returned.
     submitted_ns: Vec<Option<u64>>,
-    // Owners of the descriptors that the queue uses. The last field, so that they are dropped after the queue.
+    // The last field: the targets, and the guard's claim of their devices, outlast the queue.
     pub(crate) targets: Vec<Arc<Target>>,
 }
 

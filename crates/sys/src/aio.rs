@@ -11,7 +11,8 @@ use crate::process::monotonic_ns;
 use crate::succeed;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::mem::offset_of;
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 const PREAD: u16 = 0;
 const PWRITE: u16 = 1;
@@ -51,6 +52,9 @@ struct ControlBlock {
     event_fd: u32,
 }
 
+const _: () = assert!(size_of::<ControlBlock>() == 64 && offset_of!(ControlBlock, buf) == 24);
+const _: () = assert!(offset_of!(ControlBlock, flags) == 56);
+
 /// `struct io_event`.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
@@ -60,6 +64,8 @@ struct Event {
     result: i64,
     result2: i64,
 }
+
+const _: () = assert!(size_of::<Event>() == 32);
 
 /// Start of `struct aio_ring`. The context number is the address at which the kernel maps the ring.
 #[repr(C)]
@@ -80,7 +86,9 @@ struct InFlight {
 /// An AIO context for one thread.
 pub struct Aio {
     context: u64,
-    files: Vec<RawFd>,
+    /// Descriptors of the context alone: a control block names its file by number, and the kernel looks the number up
+    /// at submission. A number of the caller could then belong to another file.
+    files: Vec<OwnedFd>,
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
     epoch_ns: u64,
     pool: Pool,
@@ -89,7 +97,7 @@ pub struct Aio {
     blocks: Vec<ControlBlock>,
     in_flight: usize,
     pushed: Vec<u32>,
-    /// Control blocks of the pushed operations.
+    /// Addresses of the control blocks of the pushed operations, for one call of io_submit(2).
     pointers: Vec<*mut ControlBlock>,
     /// Room for the kernel's completions: one entry more than can arrive.
     events: Vec<Event>,
@@ -100,10 +108,11 @@ pub struct Aio {
 
 impl Aio {
     /// Sets up a context for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers. Instant 0 of
-    /// its clock is `epoch_ns` of `CLOCK_MONOTONIC`. The caller must keep the files open as long as the context exists.
+    /// its clock is `epoch_ns` of `CLOCK_MONOTONIC`. The context has its own descriptors of the files.
     ///
-    /// Errors: those of io_setup(2); `EAGAIN` beyond /proc/sys/fs/aio-max-nr.
+    /// Errors: those of io_setup(2), `EAGAIN` beyond /proc/sys/fs/aio-max-nr; those of dup(2).
     pub fn new(files: &[BorrowedFd<'_>], in_flight_max: usize, memory_bytes: usize, epoch_ns: u64) -> io::Result<Self> {
+        let files = files.iter().map(BorrowedFd::try_clone_to_owned).collect::<io::Result<_>>()?;
         let pool = Pool::new(memory_bytes.next_multiple_of(ALIGN))?;
         let mut context = 0_u64;
         let events = in_flight_max.max(1);
@@ -111,7 +120,7 @@ impl Aio {
         succeed(unsafe { libc::syscall(libc::SYS_io_setup, events, &raw mut context) })?;
         Ok(Self {
             context,
-            files: files.iter().map(AsRawFd::as_raw_fd).collect(),
+            files,
             epoch_ns,
             pool,
             slots: (0..in_flight_max).map(|_| None).collect(),
@@ -127,11 +136,15 @@ impl Aio {
 
     /// Submits the pushed operations. An operation that the kernel rejects completes with the kernel's error.
     fn submit(&mut self, now_ns: u64) {
+        let blocks = self.blocks.as_mut_ptr();
+        self.pointers.clear();
+        self.pointers.extend(self.pushed.iter().map(|token| blocks.wrapping_add(*token as usize)));
         let mut begin = 0;
         while begin < self.pushed.len() {
             let pointers = &self.pointers[begin..];
-            // SAFETY: each pointer leads to an element of `blocks`, which never moves. The element describes memory of
-            // an operation, and `slots` keeps the operation until its completion.
+            // SAFETY: each pointer leads to an element of `blocks`, which the kernel reads and writes only during the
+            // call. The element describes memory of an operation, and `slots` keeps the operation until its
+            // completion.
             let submitted =
                 unsafe { libc::syscall(libc::SYS_io_submit, self.context, pointers.len(), pointers.as_ptr()) };
             let submitted_count = match succeed(submitted) {
@@ -153,7 +166,6 @@ impl Aio {
             begin += submitted_count;
         }
         self.pushed.drain(..begin);
-        self.pointers.drain(..begin);
     }
 
     fn post(&mut self, event: Event) {
@@ -227,7 +239,7 @@ impl Queue for Aio {
     fn push(&mut self, mut op: Op) -> Result<(), Op> {
         let token = op.token as usize;
         assert!(self.slots[token].is_none(), "token {token} is in flight");
-        let fd = self.files[usize::from(op.target)] as u32;
+        let fd = self.files[usize::from(op.target)].as_raw_fd() as u32;
         let block = ControlBlock { data: token as u64, fd, ..ControlBlock::default() };
         let moves = |opcode, rw_flags, op: &mut Op| ControlBlock {
             opcode,
@@ -247,8 +259,6 @@ impl Queue for Aio {
             OpKind::Deallocate | OpKind::ResetZone | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
         };
         self.pushed.push(op.token);
-        // The address is not taken through a reference, because pointers to other blocks are in use.
-        self.pointers.push(self.blocks.as_mut_ptr().wrapping_add(token));
         self.slots[token] = Some(InFlight { op, issued_ns: None });
         self.in_flight += 1;
         Ok(())
@@ -324,4 +334,28 @@ pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
         }
     });
     result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn operations_go_to_the_file_and_not_to_a_later_file_with_its_number() {
+        let mut caller_fd = OwnedFd::from(tempfile::tempfile().unwrap());
+        let Ok(mut aio) = Aio::new(&[caller_fd.as_fd()], 1, ALIGN, monotonic_ns()) else {
+            println!("skipped: no AIO");
+            return;
+        };
+        // A pipe cannot be flushed.
+        rustix::io::dup2(std::io::pipe().unwrap().1, &mut caller_fd).unwrap();
+        assert!(aio.push(Op::new(OpKind::Flush, 0, 0, Buf::empty())).is_ok());
+        let mut outcome = None;
+        while outcome.is_none() {
+            aio.enter(0, Some(Sleep { completions: 1, until_ns: PROBE_NS })).unwrap();
+            aio.reap(|reaped| outcome = Some(reaped.outcome));
+        }
+        assert_eq!(outcome, Some(Outcome::Done));
+    }
 }

@@ -34,7 +34,8 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `file` (-1: anonymous memory). Errors: those of mmap(2).
+    /// Maps `len` bytes of `file` (-1: anonymous memory). `flags` must not name an address (`MAP_FIXED`). Errors: those
+    /// of mmap(2).
     pub(crate) fn new(len: usize, protection: c_int, flags: c_int, file: RawFd) -> io::Result<Self> {
         // SAFETY: a new mapping at an address that the kernel chooses aliases nothing.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), len, protection, flags, file, 0) };

@@ -100,6 +100,8 @@ struct ZoneReport {
     zones: [BlkZone; ZONES],
 }
 
+const _: () = assert!(size_of::<BlkZone>() == 64 && size_of::<ZoneReport>() == 16 + 64 * ZONES);
+
 /// A zone of a zoned block device, as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Zone {
@@ -131,25 +133,29 @@ pub fn zones(fd: BorrowedFd<'_>) -> io::Result<Vec<Zone>> {
         succeed(unsafe { libc::ioctl(fd.as_raw_fd(), BLKREPORTZONE as _, &raw mut *report) })?;
         let reported = &report.zones[..(report.count as usize).min(ZONES)];
         let Some(last) = reported.last() else { return Ok(zones) };
-        let next_sector = last.start.checked_add(last.len).filter(|next| *next > report.sector);
-        let next_sector = next_sector.filter(|next| next.checked_mul(ZONE_SECTOR_BYTES).is_some());
-        zones.extend(reported.iter().map(|zone| of_report(zone, report.flags & 1 == 1)));
-        report.sector = next_sector.ok_or(io::ErrorKind::InvalidData)?;
+        for zone in reported {
+            zones.push(of_report(zone, report.flags & 1 == 1).ok_or(io::ErrorKind::InvalidData)?);
+        }
+        // `of_report` has checked the sum.
+        let next_sector = last.start + last.len;
+        report.sector = Some(next_sector).filter(|next| *next > report.sector).ok_or(io::ErrorKind::InvalidData)?;
     }
 }
 
-fn of_report(zone: &BlkZone, has_capacity: bool) -> Zone {
+/// `None` if the end of the zone is beyond 2^64 bytes. No number of the zone in bytes exceeds that end.
+fn of_report(zone: &BlkZone, has_capacity: bool) -> Option<Zone> {
     // Source: include/uapi/linux/blkzoned.h.
     const CONVENTIONAL: u8 = 1;
     const ACTIVE: std::ops::RangeInclusive<u8> = 2..=4;
     const READ_ONLY: u8 = 0xd;
     const FULL: u8 = 0xe;
     const OFFLINE: u8 = 0xf;
+    zone.start.checked_add(zone.len)?.checked_mul(ZONE_SECTOR_BYTES)?;
     let capacity = if has_capacity { zone.capacity.min(zone.len) } else { zone.len } * ZONE_SECTOR_BYTES;
     let is_sequential = zone.kind != CONVENTIONAL;
     let before_pointer = zone.write_pointer.saturating_sub(zone.start).saturating_mul(ZONE_SECTOR_BYTES);
     let is_full = zone.condition == FULL || !is_sequential;
-    Zone {
+    Some(Zone {
         start: zone.start * ZONE_SECTOR_BYTES,
         len: zone.len * ZONE_SECTOR_BYTES,
         capacity,
@@ -157,7 +163,7 @@ fn of_report(zone: &BlkZone, has_capacity: bool) -> Zone {
         is_sequential,
         is_active: ACTIVE.contains(&zone.condition),
         is_usable: zone.condition != READ_ONLY && zone.condition != OFFLINE,
-    }
+    })
 }
 
 /// The backing file of a loop device: `struct loop_info64` of `include/uapi/linux/loop.h`.
@@ -183,13 +189,14 @@ pub struct LoopFile {
     init: [u64; 2],
 }
 
+const _: () = assert!(size_of::<LoopFile>() == 232);
+
 /// Backing file of a loop device. Errors: `ENXIO` for a loop device without a backing file, `ENOTTY` for any other
 /// device.
 pub fn loop_file(fd: BorrowedFd<'_>) -> io::Result<LoopFile> {
     // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
     let mut file: LoopFile = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes exactly one `loop_info64` (its layout, see above) to `file`, which
-    // lives until the call returns.
+    // SAFETY: the kernel writes exactly one `loop_info64` to `file`, which lives until the call returns.
     succeed(unsafe { libc::ioctl(fd.as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut file) })?;
     Ok(file)
 }
@@ -200,9 +207,13 @@ mod tests {
     use std::os::fd::AsFd;
 
     #[test]
-    fn the_loop_struct_has_the_kernels_size() {
-        assert_eq!(size_of::<LoopFile>(), 232);
-        assert_eq!((size_of::<BlkZone>(), size_of::<ZoneReport>()), (64, 16 + 64 * ZONES));
+    fn a_zone_that_ends_beyond_the_range_of_bytes_is_refused() {
+        let zone = |start, len| of_report(&BlkZone { start, len, ..BlkZone::default() }, true);
+        let last = u64::MAX / ZONE_SECTOR_BYTES;
+        assert_eq!(zone(last - 8, 8).map(|zone| zone.start), Some((last - 8) * ZONE_SECTOR_BYTES));
+        for (start, len) in [(last - 8, 9), (0, last + 1), (last + 1, 0), (u64::MAX, 8)] {
+            assert_eq!(zone(start, len), None, "{start} + {len}");
+        }
     }
 
     #[test]

@@ -19,6 +19,9 @@ pub mod random;
 pub mod ring;
 pub mod salt;
 
+// Numbers of 64 bits and addresses go to the kernel in one argument of a system call.
+const _: () = assert!(usize::BITS == 64, "flashproof needs a 64-bit system");
+
 /// Remedy for `error`: how to raise the limit if no file descriptors are left. For any other error: `otherwise`.
 pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {
     match error.raw_os_error() {

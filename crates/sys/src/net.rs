@@ -25,6 +25,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 /// Number of the ring's only group of provided buffers.
 const GROUP: u16 = 0;
 
+const _: () = assert!(size_of::<BufRingEntry>() == 16);
+
 /// Sets the maximum number of connections that wait to be accepted; the standard library's default is low.
 pub fn set_backlog(listener: &TcpListener, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, backlog)?)
@@ -106,6 +108,7 @@ impl NetworkForm {
     /// `buffer_bytes`.
     pub fn new(files: FileForm, buffers: u16, buffer_bytes: usize) -> Self {
         assert!(buffers.is_power_of_two() && buffers <= 1 << 15, "{buffers} buffers");
+        assert!(u32::try_from(buffer_bytes).is_ok_and(|bytes| bytes > 0), "buffers of {buffer_bytes} bytes");
         Self {
             files,
             buffers,
@@ -118,6 +121,7 @@ impl NetworkForm {
     }
 
     fn provide(&mut self, mut buf: Buf) {
+        // Without a free number the kernel has as many buffers as it has room for, so a further one is dropped.
         let Some(buffer_id) = self.free_ids.pop() else { return };
         let ring_index = usize::from(self.tail & (self.buffers - 1));
         let start = self.ring.address().cast::<BufRingEntry>();
@@ -152,9 +156,15 @@ impl NetworkForm {
 }
 
 impl Ring<NetworkForm> {
-    /// Returns the receive buffer of an [`Outcome::Received`] to the kernel.
+    /// Returns the receive buffer of an [`Outcome::Received`] to the kernel. A buffer of another origin is as good,
+    /// because the ring owns the buffer while the kernel may write to it.
+    ///
+    /// Panics if the length is not that of the ring's receive buffers. An empty buffer would look like the end of a
+    /// connection.
     pub fn provide(&mut self, buf: Buf) {
-        self.form_mut().provide(buf);
+        let form = self.form_mut();
+        assert_eq!(buf.len(), form.buffer_bytes, "length of a receive buffer");
+        form.provide(buf);
     }
 }
 
@@ -173,8 +183,9 @@ impl Form for NetworkForm {
     fn set_up(&mut self, pool: &mut Pool, ring: &Submitter<'_>, _in_flight_max: usize) -> io::Result<()> {
         let cut = |pool: &mut Pool, len| pool.cut(len).expect("the ring's memory has room for it");
         self.ring = cut(pool, usize::from(self.buffers) * size_of::<BufRingEntry>());
-        // SAFETY: the memory is page-aligned, as long as the entries, and mapped until the ring is closed: `Ring`
-        // drops the ring first, and leaks this memory if operations are then in flight.
+        // SAFETY: the memory is page-aligned (the first cut of the pool), as long as the entries, and mapped until the
+        // ring is closed: `Ring::new` and `Ring::drop` close the ring before they drop the memory, and `drop` leaks it
+        // if operations are then in flight.
         unsafe { ring.register_buf_ring_with_flags(self.ring.address() as u64, self.buffers, GROUP, 0) }.map_err(
             |error| {
                 let what =
@@ -263,5 +274,46 @@ impl Form for NetworkForm {
     fn forget_memory(&mut self) {
         std::mem::forget(std::mem::replace(&mut self.ring, Buf::empty()));
         std::mem::forget(std::mem::take(&mut self.provided));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::{Queue, Sleep};
+    use std::io::Read;
+    use std::time::Duration;
+
+    fn ring() -> Option<Ring<NetworkForm>> {
+        let form = NetworkForm::new(FileForm::new(&[]).unwrap(), 2, ALIGN);
+        let ring = Ring::new(&[], form, 4, ALIGN, 0, false);
+        ring.inspect_err(|error| println!("skipped: no io_uring with sockets: {error}")).ok().map(|(ring, _)| ring)
+    }
+
+    #[test]
+    fn accepted_connections_that_nobody_reaped_end_with_the_ring() {
+        let Some(mut ring) = ring() else { return };
+        let listener = Arc::new(TcpListener::bind("127.0.0.1:0").unwrap());
+        let address = listener.local_addr().unwrap();
+        assert!(ring.push(Op::Accept { token: 0, listener }).is_ok());
+        ring.enter(0, None).unwrap();
+        // More than the completion queue holds.
+        let clients: Vec<_> = (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
+        ring.enter(0, Some(Sleep { completions: 1, until_ns: u64::MAX / 4 })).unwrap();
+        drop(ring);
+        for mut client in clients {
+            client.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+            if let Err(error) = client.read_to_end(&mut Vec::new()) {
+                assert_eq!(error.kind(), io::ErrorKind::ConnectionReset, "{error}");
+            }
+        }
+    }
+
+    #[test]
+    #[should_panic(expected = "length of a receive buffer")]
+    fn a_buffer_of_another_length_is_not_provided() {
+        // Without a ring that takes buffers, the same panic ends the test.
+        let Some(mut ring) = ring() else { panic!("length of a receive buffer: skipped") };
+        ring.provide(Buf::empty());
     }
 }

@@ -171,7 +171,7 @@ impl Form for FileForm {
 
 /// A ring for one thread.
 pub struct Ring<F: Form = FileForm> {
-    // Dropped before the pool: closing the ring makes the kernel release the buffers.
+    // Closed first in `drop`: then the kernel accesses only the memory of operations in flight, which is leaked.
     ring: Option<IoUring<F::Entry, F::Completion>>,
     form: F,
     /// The ring's index in the thread's table of registered rings (Linux 5.18).
@@ -220,6 +220,8 @@ impl<F: Form> Ring<F> {
         polled: bool,
     ) -> io::Result<(Self, RingFacts)> {
         let entries_max = form.entries_max(in_flight_max, memory_bytes);
+        // Before the ring, so that an error below closes the ring before the memory is unmapped.
+        let mut pool = Pool::new(memory_bytes.next_multiple_of(ALIGN) + form.memory_bytes(in_flight_max))?;
         let (ring, deferred_taskrun) = build(entries_max, polled)?;
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(
@@ -231,7 +233,6 @@ impl<F: Form> Ring<F> {
         if !raw_fds.is_empty() {
             ring.submitter().register_files(&raw_fds)?;
         }
-        let mut pool = Pool::new(memory_bytes.next_multiple_of(ALIGN) + form.memory_bytes(in_flight_max))?;
         let registered_buffers = register(&ring, &mut pool);
         form.set_up(&mut pool, &ring.submitter(), in_flight_max)?;
         let ring = Self {
@@ -310,7 +311,12 @@ impl<F: Form> Ring<F> {
             let _ = ring.submitter().register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
         }
         let _ = self.enter(0, None);
-        self.reap(drop);
+        // One pass takes only as many completions as the queue has room for. Each may carry an accepted socket, which
+        // nothing else would close.
+        while self.has_completions() {
+            self.reap(drop);
+            let _ = self.enter(0, None);
+        }
     }
 }
 
@@ -330,7 +336,7 @@ impl<F: Form> Queue for Ring<F> {
         self.pushed.len()
     }
 
-    fn push(&mut self, mut op: F::Op) -> Result<(), F::Op> {
+    fn push(&mut self, op: F::Op) -> Result<(), F::Op> {
         let token = F::token(&op);
         let slot = &mut self.slots[token as usize];
         assert!(slot.is_none(), "token {token} is in flight");
@@ -340,17 +346,19 @@ impl<F: Form> Queue for Ring<F> {
         if queue.capacity() - queue.len() < entries {
             return Err(op);
         }
+        // The slot owns the operation before the first entry is pushed. If the form panics at a later entry, the
+        // operation never completes, and its memory is leaked with the ring.
+        let in_flight = slot.insert(InFlight { op, issued_ns: NOT_ISSUED, entries, failed: None });
+        self.in_flight += 1;
         for entry_index in 0..entries {
-            let mut entry = self.form.entry(&mut op, entry_index);
+            let mut entry = self.form.entry(&mut in_flight.op, entry_index);
             entry.set_user_data(token.into());
-            // SAFETY: the entry points into the buffer that `op` owns (the form respects its length), or into the
-            // form's memory for this token, which is in the ring's pool. `op` moves into `slots` below (the bytes
-            // stay in place) and leaves it only in `reap`, after the kernel completed all of its entries.
+            // SAFETY: the entry points into the buffer of the operation (the form respects its length), or into the
+            // form's memory for this token, which is in the ring's pool. The operation leaves its slot only in `reap`,
+            // after the kernel completed all of its entries, or in `drop`, which leaks its memory.
             unsafe { queue.push(&entry) }.expect("there is room for all");
             self.pushed.push(token);
         }
-        *slot = Some(InFlight { op, issued_ns: NOT_ISSUED, entries, failed: None });
-        self.in_flight += 1;
         Ok(())
     }
 
@@ -420,7 +428,9 @@ impl<F: Form> Queue for Ring<F> {
                 continue;
             }
             let slot = &mut self.slots[token as usize];
-            let Some(in_flight) = slot else { continue };
+            // `push` fills the slot before the kernel sees an entry, and only the last completion empties the slot. So
+            // each completion has an owner, also for an accepted socket.
+            let in_flight = slot.as_mut().expect("the slot is filled until the last completion");
             let goes_on = F::goes_on(&entry);
             let outcome = self.form.outcome(entry, &in_flight.op);
             if goes_on {
@@ -512,18 +522,11 @@ fn entry(op: &mut Op, is_block_device: bool) -> squeue::Entry {
 }
 
 /// Entry for a discard of `len` bytes at `offset` (`blkdev_uring_cmd` of the kernel's block/ioctl.c): the start is in
-/// `addr`, the length in `addr3`. `addr3` is the first field of the command bytes. The crate io_uring has no setter for
-/// `addr` of a command, so the start is written into the entry directly.
+/// `addr`, a number and not a pointer. The length is in `addr3`, the first field of the command bytes.
 fn discard(file: Fixed, offset: u64, len: u64) -> squeue::Entry {
-    /// Offset of `addr` in `struct io_uring_sqe`.
-    const ADDR: usize = 16;
     let mut command = [0; 16];
     command[..8].copy_from_slice(&len.to_ne_bytes());
-    let mut entry = opcode::UringCmd16::new(file, BLOCK_URING_CMD_DISCARD).cmd(command).build();
-    // SAFETY: an entry is exactly a `struct io_uring_sqe` (`repr(C)`), 64 bytes of integers, and `addr` is eight of
-    // them. The kernel's discard takes `addr` as a number, not a pointer.
-    unsafe { (&raw mut entry).cast::<u8>().add(ADDR).cast::<u64>().write_unaligned(offset) };
-    entry
+    opcode::UringCmd16::new(file, BLOCK_URING_CMD_DISCARD).cmd(command).addr(Some(offset)).build()
 }
 
 /// Checks that this process may set up a ring. Errors: those of io_uring_setup(2).
@@ -566,8 +569,8 @@ fn register<S: squeue::EntryMarker, C: cqueue::EntryMarker>(ring: &IoUring<S, C>
     if iovec.iov_len > 1 << 30 {
         return false;
     }
-    // SAFETY: the memory stays mapped until the ring is closed: `Ring` drops the ring first, and buffers still in
-    // flight then keep the mapping alive.
+    // SAFETY: the memory stays mapped until the ring is closed: `Ring::new` and `Ring::drop` close the ring before they
+    // drop the pool, and buffers still in flight then keep the mapping alive.
     let registered = unsafe { ring.submitter().register_buffers(&[iovec]) }.is_ok();
     if registered {
         pool.set_registered(0);
@@ -589,6 +592,8 @@ struct RingUpdate {
     data: u64,
 }
 
+const _: () = assert!(size_of::<RingUpdate>() == 16);
+
 fn update_rings(fd: RawFd, request: u32, offset: u32, data: u64) -> io::Result<u32> {
     let mut update = RingUpdate { offset, reserved: 0, data };
     // SAFETY: both requests read and write one such struct, which lives until the call returns.
@@ -606,6 +611,8 @@ struct GetEvents {
     min_wait_usec: u32,
     timeout: u64,
 }
+
+const _: () = assert!(size_of::<GetEvents>() == 24);
 
 /// io_uring_enter(2). `timeout_ns` is relative, or absolute with [`ENTER_ABS_TIMER`]. Returns the number of entries
 /// taken.
@@ -683,9 +690,63 @@ mod tests {
         assert_eq!(ring.timer_ns, None);
     }
 
+    /// Form of operations of two entries, the second of which panics.
+    struct HalfForm(FileForm);
+
+    impl Form for HalfForm {
+        type Entry = squeue::Entry;
+        type Completion = cqueue::Entry;
+        type Op = Op;
+        type Outcome = Outcome;
+
+        fn token(op: &Op) -> u32 {
+            op.token
+        }
+
+        fn entries(&self, _op: &Op) -> usize {
+            2
+        }
+
+        fn entry(&mut self, op: &mut Op, entry_index: usize) -> squeue::Entry {
+            assert_eq!(entry_index, 0, "no second entry");
+            self.0.entry(op, entry_index)
+        }
+
+        fn outcome(&mut self, completion: cqueue::Entry, op: &Op) -> Outcome {
+            self.0.outcome(completion, op)
+        }
+
+        fn is_failure(outcome: &Outcome) -> bool {
+            FileForm::is_failure(outcome)
+        }
+
+        fn forget(op: Op) {
+            FileForm::forget(op);
+        }
+    }
+
+    #[test]
+    fn an_operation_of_which_the_kernel_has_one_entry_keeps_its_buffer() {
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(4096).unwrap();
+        let files = [file.as_fd()];
+        let form = HalfForm(FileForm::new(&files).unwrap());
+        let Ok((mut ring, _)) = Ring::new(&files, form, 4, 4096, 0, false) else {
+            println!("skipped: no io_uring");
+            return;
+        };
+        let buf = ring.buffer(4096).unwrap();
+        let push = std::panic::AssertUnwindSafe(|| ring.push(Op::new(OpKind::Read, 0, 4096, buf)));
+        assert!(std::panic::catch_unwind(push).is_err());
+        ring.enter(0, Some(Sleep { completions: 1, until_ns: u64::MAX / 4 })).unwrap();
+        assert!(ring.has_completions());
+        ring.reap(|_| panic!("half of the operation"));
+        assert_eq!(ring.in_flight(), 1);
+    }
+
     fn bytes(entry: &squeue::Entry) -> [u8; 64] {
-        // SAFETY: an entry is 64 bytes of integers.
-        unsafe { std::mem::transmute_copy(entry) }
+        // SAFETY: an entry is integers without padding.
+        unsafe { std::mem::transmute(entry.clone()) }
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod ring;
 use crate::succeed;
 use std::fmt;
 use std::io;
+use std::mem::offset_of;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Bytes of a SMART page: 02h and C0h have the same size.
@@ -88,6 +89,9 @@ struct Command {
     result: u32,
 }
 
+const _: () = assert!(size_of::<Command>() == 72 && offset_of!(Command, addr) == 24);
+const _: () = assert!(offset_of!(Command, data_len) == 36 && offset_of!(Command, cdw10) == 40);
+
 /// `_IO('N', 0x40)`, and `_IOWR('N', ..., struct nvme_passthru_cmd)`: as in [`crate::ioctl`] for x86, Arm, RISC-V,
 /// s390.
 const NVME_IOCTL_ID: u32 = 0x4e40;
@@ -140,20 +144,26 @@ impl Query {
 }
 
 /// Sends the query to the drive behind `fd` (`/dev/nvme0`, or a namespace device), waits, and stores the first bytes
-/// of the answer in `answer`. `answer` must have whole dwords, for Identify exactly [`IDENTIFY_BYTES`].
-/// Returns the command's result.
+/// of the answer in `answer`. `answer` must have whole dwords, for Identify exactly [`IDENTIFY_BYTES`]; only a feature
+/// has no bytes. Returns the command's result.
 ///
 /// The call has no timeout, because the kernel resets a controller that does not answer in time.
 pub fn send_query(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, QueryError> {
-    // A drive sends the whole Identify structure, even if the command requests fewer bytes.
-    let fits = query.command(0).opcode != IDENTIFY || answer.len() == IDENTIFY_BYTES;
+    // A drive sends the whole Identify structure, even if the command requests fewer bytes, and at least one dword of a
+    // log page.
+    let fits = match query.command(0).opcode {
+        IDENTIFY => answer.len() == IDENTIFY_BYTES,
+        GET_FEATURES => true,
+        _ => !answer.is_empty(),
+    };
     let Some(len) = u32::try_from(answer.len()).ok().filter(|len| len % 4 == 0 && fits) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
     };
     let addr = if answer.is_empty() { 0 } else { answer.as_mut_ptr() as u64 };
     let mut command = Command { addr, data_len: len, ..query.command(len) };
-    // SAFETY: the kernel reads and writes one `nvme_passthru_cmd` (its layout, see above) and writes at most `data_len`
-    // bytes at `addr`; both outlive the call, which returns when the command has ended.
+    // SAFETY: the kernel reads and writes one `nvme_passthru_cmd`. The drive writes as many bytes as the command
+    // requests, which are the `data_len` bytes at `addr` (`fits`). Both outlive the call, which returns when the command
+    // has ended.
     match succeed(unsafe { libc::ioctl(fd.as_raw_fd(), query.request() as _, &raw mut command) })? {
         0 => Ok(command.result),
         // The kernel returns the status of a refused command as a positive number.
@@ -268,19 +278,10 @@ impl fmt::Display for Status {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::mem::offset_of;
     use std::os::fd::AsFd;
 
     #[test]
-    fn the_command_has_the_kernels_layout() {
-        assert_eq!(size_of::<Command>(), 72);
-        assert_eq!(offset_of!(Command, nsid), 4);
-        assert_eq!(offset_of!(Command, metadata), 16);
-        assert_eq!(offset_of!(Command, addr), 24);
-        assert_eq!(offset_of!(Command, data_len), 36);
-        assert_eq!(offset_of!(Command, cdw10), 40);
-        assert_eq!(offset_of!(Command, timeout_ms), 64);
-        assert_eq!(offset_of!(Command, result), 68);
+    fn the_requests_have_the_kernels_numbers() {
         // Each number has four parts: direction (3: both), size of the struct (72), letter, number of the request.
         assert_eq!(NVME_IOCTL_ADMIN_CMD, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x41);
         assert_eq!(NVME_IOCTL_IO_CMD, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x43);
@@ -324,8 +325,17 @@ mod tests {
         let null = std::fs::File::open("/dev/null").unwrap();
         assert!(matches!(query_bytes(null.as_fd(), Query::Smart, LOG_PAGE_BYTES), Err(QueryError::Io(_))));
         assert!(namespace_id(null.as_fd()).is_err());
-        let short = query_bytes(null.as_fd(), Query::Controller, 512).unwrap_err();
-        assert!(matches!(short, QueryError::Io(error) if error.kind() == io::ErrorKind::InvalidInput));
+    }
+
+    #[test]
+    fn a_query_whose_answer_would_not_fit_is_not_sent() {
+        let null = std::fs::File::open("/dev/null").unwrap();
+        for (query, len) in
+            [(Query::Controller, 512), (Query::Smart, 0), (Query::Smart, 510), (Query::ReclaimUnitHandles(1), 0)]
+        {
+            let error = query_bytes(null.as_fd(), query, len).unwrap_err();
+            assert!(matches!(error, QueryError::Io(error) if error.kind() == io::ErrorKind::InvalidInput), "{query:?}");
+        }
     }
 
     #[test]

@@ -42,7 +42,8 @@ pub const BLOCKS_MAX: u32 = 1 << 16;
 pub struct Namespace {
     /// Namespace identifier.
     pub nsid: u32,
-    /// Logical block, bytes; a power of two.
+    /// Logical block, bytes; a power of two. Must be the block of the drive's format, without metadata: the drive
+    /// transfers whole blocks of its own size, also beyond the end of a buffer.
     pub block_bytes: u32,
     /// Byte of the namespace at which offset 0 of operations lies: the start of a partition. A multiple of the block
     /// size.
@@ -212,23 +213,24 @@ mod tests {
 
     /// Command of an entry: opcode, namespace identifier, data length and dwords 10 to 13.
     fn told(entry: &squeue::Entry128) -> (u8, u32, u32, [u32; 4]) {
-        // SAFETY: an entry is 128 bytes of integers.
-        let bytes: [u8; 128] = unsafe { std::mem::transmute_copy(entry) };
+        let bytes = bytes(entry);
         let command = &bytes[48..];
         let dword = |at: usize| u32::from_le_bytes(command[at..at + 4].try_into().unwrap());
         (command[0], dword(4), dword(36), [dword(40), dword(44), dword(48), dword(52)])
     }
 
+    fn bytes(entry: &squeue::Entry128) -> [u8; 128] {
+        // SAFETY: an entry is integers without padding.
+        unsafe { std::mem::transmute(entry.clone()) }
+    }
+
     /// Address of the data of an entry's command.
     fn address(entry: &squeue::Entry128) -> u64 {
-        // SAFETY: an entry is 128 bytes of integers.
-        let bytes: [u8; 128] = unsafe { std::mem::transmute_copy(entry) };
-        u64::from_le_bytes(bytes[48 + std::mem::offset_of!(Command, addr)..][..8].try_into().unwrap())
+        u64::from_le_bytes(bytes(entry)[48 + std::mem::offset_of!(Command, addr)..][..8].try_into().unwrap())
     }
 
     #[test]
-    fn the_command_has_the_kernels_layout() {
-        assert_eq!((size_of::<Command>(), std::mem::offset_of!(Command, cdw10)), (72, 40));
+    fn the_request_has_the_kernels_number() {
         assert_eq!(NVME_URING_CMD_IO, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x80);
     }
 
