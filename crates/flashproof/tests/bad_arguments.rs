@@ -151,7 +151,7 @@ fn a_place_that_cannot_hold_a_directory_is_told() {
     let bench = Bench::new();
     bench.write(CONFIG, GOOD);
     let into = |out: &str| bench.flashproof(&["storage", CONFIG, "--out", out]);
-    into(CONFIG).expect_error(3, &["test.conf - File exists"]);
+    into(CONFIG).expect_error(3, &["test.conf - Not a directory"]);
     into("test.conf/run").expect_error(3, &["test.conf/run - Not a directory"]);
     into("/proc/run").expect_error(3, &["/proc/run - "]);
 }

@@ -107,7 +107,7 @@ fn links_in_the_results_are_not_followed() {
     fs::remove_file(&task).unwrap();
     fs::create_dir_all(&task).unwrap();
     std::os::unix::fs::symlink(&elsewhere, task.join("screen")).unwrap();
-    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["the step's directory is a symbolic link"]);
+    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["tasks/0000/screen - it is a symbolic link"]);
     fs::remove_file(task.join("screen")).unwrap();
     fs::create_dir(task.join("screen")).unwrap();
     std::os::unix::fs::symlink(&elsewhere, task.join("screen/out")).unwrap();

@@ -19,7 +19,7 @@ pub use dir::{
     Dir, NewDirs, PRIVATE, SHARED, create_dir, create_dirs, create_new, create_private_dirs, open_to_append,
     remove_dir, remove_file, rename_new, stable_path, sync_dir,
 };
-pub use replace::{MARK_WITHIN_BYTES, ReplaceTarget, Temporary, check_dir_writable, replace};
+pub use replace::{MARK_WITHIN_BYTES, ReplaceTarget, Temporary, check_dir_writable, check_replaceable, replace};
 pub use tempfile::TempDir;
 pub use trust::{Changeable, Instructions, changeable, require_trusted, require_trusted_file};
 

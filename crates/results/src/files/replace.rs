@@ -40,6 +40,13 @@ pub fn replace(path: &Path, bytes: &[u8], target: ReplaceTarget) -> io::Result<(
     temporary.publish(&file)
 }
 
+/// Checks in advance that [`replace`] can work, without a lasting change.
+pub fn check_replaceable(path: &Path, target: ReplaceTarget) -> io::Result<()> {
+    let (dir, name) = Dir::containing(path)?;
+    check_existing(&dir, name, target)?;
+    Temporary::create(&dir, name, target).map(drop)
+}
+
 /// Checks that files can be created in `dir` by creating and removing a file.
 pub fn check_dir_writable(dir: &Path) -> io::Result<()> {
     Temporary::create(&Dir::open(dir)?, OsStr::new("x"), ReplaceTarget::NewFile).map(drop)
@@ -81,9 +88,7 @@ impl Temporary {
         match self.target {
             ReplaceTarget::NewFile => self.dir.rename_new(&self.temporary_name, &self.name)?,
             target => {
-                if let Some(there) = self.dir.stat(&self.name)? {
-                    check_replaceable(&self.dir, &self.name, &there, target)?;
-                }
+                check_existing(&self.dir, &self.name, target)?;
                 self.dir.rename(&self.temporary_name, &self.name)?;
             }
         }
@@ -106,8 +111,9 @@ fn copy_owner_and_mode(file: &File, replaced: &Stat) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(replaced.st_mode & 0o7777))
 }
 
-/// Errors: the file `name` is not regular, or is not this program's although `target` demands this.
-fn check_replaceable(dir: &Dir, name: &OsStr, stat: &Stat, target: ReplaceTarget) -> io::Result<()> {
+/// Errors: the entry `name` is not a regular file, or is not this program's although `target` demands this.
+fn check_existing(dir: &Dir, name: &OsStr, target: ReplaceTarget) -> io::Result<()> {
+    let Some(stat) = dir.stat(name)? else { return Ok(()) };
     only_regular(stat.st_mode, "replaced")?;
     let (ReplaceTarget::Own(mark) | ReplaceTarget::OwnPrivate(mark)) = target else { return Ok(()) };
     let mut head = Vec::new();

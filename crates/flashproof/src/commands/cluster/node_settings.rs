@@ -11,7 +11,7 @@
 //! two simultaneous collections, the second finds the settings on, changes none, and restores none.
 
 use super::{build, shell_quoted};
-use results::files::{self, Links, ReplaceTarget};
+use results::files::{self, Instructions, Links, ReplaceTarget};
 use results::parallel::in_parallel;
 use results::units::{quoted, span};
 use rustix::fs::{FlockOperation, flock};
@@ -98,7 +98,7 @@ impl SettingsToRestore {
                 path.display()
             ))
         };
-        let bytes = match files::read(&path, Links::Refused, FILE_BYTES_MAX) {
+        let bytes = match files::read_instructions(&path, Links::Refused, Instructions::Data, FILE_BYTES_MAX) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
             bytes => bytes.map_err(|error| failed(error.to_string()))?,
         };
