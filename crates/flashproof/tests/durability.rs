@@ -5,13 +5,14 @@
 
 use crate::support;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::process::Command;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use support::{Attached, Bench, CachedDrive, Running, Undo, tool};
 use sys::random::Random;
 
@@ -43,6 +44,11 @@ pub(crate) fn acknowledged(bench: &Bench) -> u64 {
     let text = fs::read_to_string(bench.path("sessions")).unwrap_or_default();
     let upto = text.lines().rev().find_map(|line| line.split_once("\"upto\":[")?.1.split_once(']'));
     upto.map_or(0, |(numbers, _)| numbers.split(',').filter_map(|number| number.parse::<u64>().ok()).sum())
+}
+
+/// The secret that a tester printed.
+pub(crate) fn secret(said: &str) -> String {
+    said.split("secret ").nth(1).and_then(|rest| rest.split(':').next()).unwrap_or_else(|| panic!("{said}")).to_owned()
 }
 
 /// Runs a session on a drive with the defect `lie`, cuts the drive's power, and examines the data. `None`: cannot be
@@ -83,6 +89,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     }
     let mut tester = Running::start(bench.prepare(&arguments));
     tester.wait_until("many writes are acknowledged", || acknowledged(&bench) > 150);
+    let secret = secret(&tester.said());
     thread::sleep(Duration::from_millis(random.below(1500)));
     // In some cases the tester stops, too, as if the whole machine had lost its power.
     if number.is_multiple_of(CUTS) {
@@ -98,7 +105,13 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
 
     let drive = CachedDrive::start(&bench, "image", "none")?;
     let attached = attach(&drive)?;
-    let ended = bench.flashproof(&[&command[..], &["--drive-cut", "--json"]].concat());
+    let again = [&command[..], &["--drive-cut", "--json"]].concat();
+    let mut ended = bench.flashproof(&again);
+    if lie == "unsafe" && ended.code == Some(3) {
+        // The drive may have lost everything.
+        ended.says(&["its secret is not on the drive", "--secret SECRET", "--new"]);
+        ended = bench.flashproof(&[&again[..], &["--secret", &secret]].concat());
+    }
     let json = ended.json();
     assert_eq!(json["exit_code"].as_i64(), ended.code.map(i64::from));
     drop(attached);
@@ -252,18 +265,149 @@ fn a_witness_goes_on_whatever_it_is_sent() {
         b"{\"ask\":{\"format_version\":1,\"subject\":\"x\",\"found\":null,\"more\":1}}\n",
     ];
     garbage.iter().for_each(|bytes| drop(sent(bytes)));
-    // Idle connections and a slow one do not block other clients.
-    let idle: Vec<_> = (0..60).map(|_| TcpStream::connect(&address).unwrap()).collect();
-    let ask = b"{\"ask\":{\"format_version\":1,\"subject\":\"x\",\"found\":null}}\n";
+    let ask = b"{\"ask\":{\"format_version\":2,\"subject\":\"x\",\"found\":null}}\n";
     assert_eq!(sent(ask), "{\"record\":null}\n");
-    let mut more: Vec<_> = (0..20).map(|_| TcpStream::connect(&address).unwrap()).collect();
-    let mut line = String::new();
-    let read = BufReader::new(more.pop().unwrap()).read_line(&mut line);
-    assert!(matches!(read, Ok(0) | Err(_)), "closed, because too many are open: {line:?}");
-    drop((idle, more));
+    // Idle connections, and connections that send a byte, make room for a tester. A gigabyte in one line ends early.
+    let mut idle: Vec<_> = (0..200).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    idle[150..].iter_mut().for_each(|stream| stream.write_all(b"{").unwrap());
+    let began = Instant::now();
+    assert_eq!(sent(ask), "{\"record\":null}\n");
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let mut long = TcpStream::connect(&address).unwrap();
+    let written = (0..1024).take_while(|_| long.write_all(&[b'x'; 1 << 20]).is_ok()).count();
+    assert!(written < 64, "{written} MiB of a line were taken");
+    drop(idle);
     assert_eq!(bench.text("sessions"), "flashproof witness 1\n");
+}
+
+#[test]
+fn a_witness_writes_only_to_a_regular_file_of_a_witness() {
+    let bench = Bench::new();
     bench.write("other", "precious");
-    let ended = bench.flashproof(&["check", "witness", "--listen", "127.0.0.1:0", "--file", "other"]).expect(3);
-    ended.says(&["it is not a witness's file"]);
+    bench.write("torn", "flashproof wit");
+    symlink("planted", bench.path("dangling")).unwrap();
+    symlink("other", bench.path("link")).unwrap();
+    assert!(Command::new("mkfifo").arg(bench.path("fifo")).status().unwrap().success());
+    let open = |file| bench.flashproof(&["check", "witness", "--listen", "127.0.0.1:0", "--file", file]).expect(3);
+    for (file, why) in [
+        ("other", "it is not a witness's file"),
+        ("dangling", "it is a symbolic link, and only regular files are written; name a regular file"),
+        ("link", "it is a symbolic link, and only regular files are written; name a regular file"),
+        ("fifo", "it is a pipe, and only regular files are written; name a regular file"),
+        ("none/sessions", "its directory cannot be written"),
+    ] {
+        open(file).says(&[why]);
+    }
+    assert!(!bench.exists("planted") && !bench.exists("none"));
     assert_eq!(bench.text("other"), "precious");
+    let mut witness = Running::start(bench.prepare(&["check", "witness", "--listen", "127.0.0.1:0", "--file", "torn"]));
+    witness.wait_to_hear("listening on ");
+    assert_eq!(bench.text("torn"), "flashproof witness 1\n");
+    assert_eq!(fs::metadata(bench.path("torn")).unwrap().mode() & 0o777, 0o600);
+}
+
+/// Sends lines to a witness, and returns a reply to each.
+struct Peer(BufReader<TcpStream>);
+
+impl Peer {
+    fn new(address: &str) -> Self {
+        Self(BufReader::new(TcpStream::connect(address).unwrap()))
+    }
+
+    fn ask(&mut self, line: &str) -> String {
+        self.0.get_mut().write_all(format!("{line}\n").as_bytes()).unwrap();
+        let mut reply = String::new();
+        self.0.read_line(&mut reply).unwrap();
+        reply
+    }
+}
+
+/// Message that begins a session with `id`.
+fn begin(id: u128, lanes: usize) -> String {
+    let lane = json!({"mode": "fua", "write_bytes": 4096, "slots": 1024, "at": 0, "scattered": false});
+    json!({"begin": {
+        "format_version": 2, "id": format!("{id:032x}"), "subject": "m: /d", "path": "/d", "disk": null, "tool": "t",
+        "started_unix_ms": 1, "boot_id": "b", "power": null, "lanes": vec![lane; lanes],
+    }})
+    .to_string()
+}
+
+/// Message about durable writes of a session.
+fn durable(id: u128, upto: &[u64]) -> String {
+    json!({"durable": {"session": format!("{id:032x}"), "phase": 0, "upto": upto}}).to_string()
+}
+
+#[test]
+fn a_stranger_cannot_close_a_session_and_the_tester_can() {
+    let Some(bench) = Bench::on_disk() else { return };
+    fs::create_dir(bench.path("data")).unwrap();
+    let (_witness, address) = witness(&bench, "127.0.0.1:0");
+    let command = ["check", "durability", "data", "--witness", &address, "--mode", "fdatasync"];
+    let mut tester = Running::start(bench.prepare(&command));
+    tester.wait_until("writes are acknowledged", || acknowledged(&bench) > 50);
+    let said = tester.end_by("INT").expect(4).stderr;
+    let id = said.split("session ").nth(1).unwrap().split(' ').next().unwrap();
+    for secret in [json!(null), json!(id), json!(format!("{:032x}", 1))] {
+        let judged = json!({"judged": {"session": id, "sentence": "all there", "secret": secret}}).to_string();
+        assert!(Peer::new(&address).ask(&judged).contains("only the secret of a session permits closing"), "{judged}");
+    }
+    assert!(!bench.text("sessions").contains("judged"));
+
+    // The drive lost everything. The session is still there, and only the right secret examines it.
+    fs::write(bench.path("data/flashproof-durability/data"), "").unwrap();
+    bench.flashproof(&command).expect(3).says(&["its secret is not on the drive", &format!("session {id} ")]);
+    let of_other = format!("{:032x}", 1);
+    let other = [&command[..], &["--secret", &of_other]].concat();
+    bench.flashproof(&other).expect(3).says(&["--secret gives the secret of another session"]);
+    let secret = secret(&said);
+    let mine = [&command[..], &["--secret", &secret]].concat();
+    bench.flashproof(&mine).expect(1).shows(&["acknowledged writes are gone"]);
+    let text = bench.text("sessions");
+    assert!(text.contains("\"judged\"") && !text.contains(&secret), "{text}");
+    bench.flashproof(&mine).expect(2).says(&["was already examined: acknowledged writes are gone"]);
+}
+
+#[test]
+fn the_file_of_a_witness_is_bounded_and_sessions_without_writes_make_room() {
+    let bench = Bench::new();
+    let (witness, address) = self::witness(&bench, "127.0.0.1:0");
+    let mut tester = Peer::new(&address);
+    assert_eq!(tester.ask(&begin(1, 1)), "\"kept\"\n");
+    assert_eq!(tester.ask(&durable(1, &[5])), "\"kept\"\n");
+    let before = bench.text("sessions");
+    let alive = json!({"alive": {"session": format!("{:032x}", 1)}}).to_string();
+    (0..100).for_each(|_| assert_eq!(tester.ask(&alive), "\"kept\"\n"));
+    assert!(tester.ask(&durable(1, &[5])).contains("makes no progress"));
+    assert!(bench.text("sessions").starts_with(&before) && bench.text("sessions").len() < before.len() + 200);
+
+    // Sessions without writes push each other out, and never the session that waits.
+    for id in 2..1200 {
+        assert_eq!(Peer::new(&address).ask(&begin(id, 1)), "\"kept\"\n", "{id}");
+    }
+    // With progress, the file grows up to its limit, and then becomes short.
+    let mut writer = Peer::new(&address);
+    assert_eq!(writer.ask(&begin(5000, 64)), "\"kept\"\n");
+    let (mut longest, mut last) = (0, 0);
+    for hundred in 0..700 {
+        let upto = (1..=100).map(|one| (1 << 47) + hundred * 100 + one);
+        let lines: String = upto.map(|upto| durable(5000, &[upto; 64]) + "\n").collect();
+        writer.0.get_mut().write_all(lines.as_bytes()).unwrap();
+        for _ in 0..100 {
+            let mut reply = String::new();
+            writer.0.read_line(&mut reply).unwrap();
+            assert_eq!(reply, "\"kept\"\n");
+        }
+        last = (1 << 47) + hundred * 100 + 100;
+        longest = longest.max(fs::metadata(bench.path("sessions")).unwrap().len());
+    }
+    assert!((60 << 20..(64 << 20) + 100_000).contains(&longest), "{longest}");
+    let length = fs::metadata(bench.path("sessions")).unwrap().len();
+    assert!(length < longest / 2, "the file became short: {length}");
+    drop(witness);
+    let (_witness, address) = self::witness(&bench, "127.0.0.1:0");
+    for (id, upto) in [(1, 5), (5000, last)] {
+        let ask = json!({"ask": {"format_version": 2, "subject": "", "found": format!("{id:032x}")}}).to_string();
+        let reply = Peer::new(&address).ask(&ask);
+        assert!(reply.contains(&format!("\"upto\":[{upto}")), "{reply}");
+    }
 }

@@ -104,11 +104,11 @@ impl Table {
             + &self.rows.iter().map(|row| line(row.iter().map(Cell::markdown).collect())).collect::<String>()
     }
 
-    /// As CSV (RFC 4180).
+    /// As CSV (RFC 4180). No cell is a formula for a spreadsheet.
     pub fn csv(&self) -> Result<String, csv::Error> {
         let mut csv = csv::Writer::from_writer(Vec::new());
-        csv.write_record(self.columns.iter().map(|column| &column.heading))?;
-        self.rows.iter().try_for_each(|row| csv.write_record(row.iter().map(|cell| &cell.text)))?;
+        csv.write_record(self.columns.iter().map(|column| no_formula(&column.heading)))?;
+        self.rows.iter().try_for_each(|row| csv.write_record(row.iter().map(|cell| no_formula(&cell.text))))?;
         let bytes = csv.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -279,6 +279,12 @@ pub(crate) fn signed(outcome: Option<Outcome>, text: &str) -> Markup {
     html! { span aria-hidden="true" { (look(outcome).1) } " " (text) }
 }
 
+/// A text that no spreadsheet takes for a formula: a quote precedes what begins like one. Numbers are unchanged.
+fn no_formula(text: &str) -> String {
+    let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']) && text.parse::<f64>().is_err();
+    if is_formula { format!("'{text}") } else { text.to_owned() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,5 +311,24 @@ mod tests {
         assert!(html.contains("<th scope=\"row\">&lt;a&gt;|b</th><td>2x</td>"), "{html}");
         let quoted = Table::new("").text(["a"]).rows([["a,b \"c\""]]);
         assert_eq!(quoted.csv().unwrap(), "a\n\"a,b \"\"c\"\"\"\n");
+    }
+
+    #[test]
+    fn a_spreadsheet_takes_no_cell_for_a_formula_and_numbers_stay_numbers() {
+        for (text, cell) in [
+            ("=HYPERLINK(A1)", "'=HYPERLINK(A1)"),
+            ("=1+1,2", "\"'=1+1,2\""),
+            ("+1+cmd|x", "'+1+cmd|x"),
+            ("-log", "'-log"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("\t=1", "'\t=1"),
+            ("\r=1", "\"'\r=1\""),
+            ("-1.5", "-1.5"),
+            ("+3e2", "+3e2"),
+            ("a=1", "a=1"),
+            ("", "\"\""),
+        ] {
+            assert_eq!(Table::new("").text(["a"]).rows([[text]]).csv().unwrap(), format!("a\n{cell}\n"));
+        }
     }
 }

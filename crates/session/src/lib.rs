@@ -16,6 +16,7 @@ pub mod progress;
 pub mod recording;
 pub mod run_directory;
 pub mod runner;
+mod scrape;
 pub mod signals;
 mod stderr;
 pub mod tracing;

@@ -6,6 +6,7 @@
 
 use crate::console;
 use crate::failure::Failure;
+use crate::scrape::{Page, serve};
 use results::cell::{Interval, Latencies, Layout};
 use results::counts::CellCounts;
 use results::files::{self, ReplaceTarget};
@@ -15,11 +16,9 @@ use results::telemetry::{Column, ColumnOf};
 use results::units::quoted;
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
-use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Environment variable with the port, or ADDRESS:PORT, on which metrics are served.
@@ -30,14 +29,14 @@ const FILE_VARIABLE: &str = "FLASHPROOF_METRICS_FILE";
 /// Least time between two publications: simulated intervals pass faster than anyone scrapes.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// The text that the next scrape gets.
-type Page = Arc<Mutex<Arc<str>>>;
-
 /// Destinations of metrics. Opened once for all runs of a process, so that a series keeps its port.
 pub struct Publisher {
     page: Page,
     file: Option<PathBuf>,
 }
+
+/// A file of metrics that an earlier run wrote.
+const OWN_METRICS: ReplaceTarget = ReplaceTarget::Own("flashproof_");
 
 impl Publisher {
     /// The publisher requested by the environment variables, if any.
@@ -62,7 +61,7 @@ impl Publisher {
                 let why = "node_exporter's textfile collector reads only files named *.prom";
                 return Err(Failure::usage(refused(why, "name a file that ends in .prom")));
             }
-            files::check_dir_writable(files::dir_of(file)).map_err(|error| {
+            files::check_replaceable(file, OWN_METRICS).map_err(|error| {
                 Failure::environment(refused(
                     &error.to_string(),
                     "name a file in a directory that this user may write to",
@@ -90,10 +89,7 @@ impl Publisher {
 
     /// Errors: the file could not be replaced.
     fn publish(&self, text: String) -> Result<(), String> {
-        let written = self
-            .file
-            .as_ref()
-            .map_or(Ok(()), |file| files::replace(file, text.as_bytes(), ReplaceTarget::Own("flashproof_")));
+        let written = self.file.as_ref().map_or(Ok(()), |file| files::replace(file, text.as_bytes(), OWN_METRICS));
         *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
         written.map_err(|error| {
             let file = self.file.as_deref().unwrap_or(Path::new("")).display();
@@ -315,99 +311,4 @@ type Sample = (&'static str, String, f64);
 /// A label with its value escaped as the format requires.
 fn label(name: &str, value: &str) -> String {
     format!("{name}=\"{}\"", value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n"))
-}
-
-/// Maximum length of a request, bytes.
-const REQUEST_BYTES_MAX: u64 = 8 << 10;
-/// Maximum number of bytes to read and discard after the part of a request that was parsed: closing with unread bytes
-/// would reset the connection, and the client would lose the response.
-const IGNORED_BYTES_MAX: u64 = 1 << 20;
-/// Maximum time of a connection: a client that sends or reads slowly delays other scrapes by at most this.
-const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Starts a thread that serves `page` on `listener` for the life of the process. Returns the listening address.
-fn serve(listener: TcpListener, page: Page) -> io::Result<SocketAddr> {
-    let address = listener.local_addr()?;
-    let respond = move || {
-        for connection in listener.incoming() {
-            match connection {
-                // A client that is slow or goes away loses only its own response.
-                Ok(stream) => drop(respond(&Client { stream, deadline: Instant::now() + PATIENCE }, &page)),
-                // Descriptors ran out: the next attempt would fail at once.
-                Err(_) => thread::sleep(Duration::from_millis(100)),
-            }
-        }
-    };
-    thread::Builder::new().name("metrics".to_owned()).spawn(respond)?;
-    Ok(address)
-}
-
-/// A connection with a deadline.
-struct Client {
-    stream: TcpStream,
-    deadline: Instant,
-}
-
-impl Client {
-    fn time_left(&self) -> io::Result<Option<Duration>> {
-        let left = self.deadline.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
-    }
-}
-
-impl Read for &Client {
-    fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        self.stream.set_read_timeout(self.time_left()?)?;
-        (&self.stream).read(bytes)
-    }
-}
-
-impl Write for &Client {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.stream.set_write_timeout(self.time_left()?)?;
-        (&self.stream).write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn respond(mut client: &Client, page: &Page) -> io::Result<()> {
-    let mut input = BufReader::new(client.take(REQUEST_BYTES_MAX));
-    let (mut request_line, mut line) = (Vec::new(), Vec::new());
-    input.read_until(b'\n', &mut request_line)?;
-    let is_whole = loop {
-        line.clear();
-        input.read_until(b'\n', &mut line)?;
-        match line.trim_ascii() {
-            _ if line.last() != Some(&b'\n') => break false,
-            b"" => break true,
-            _ => {}
-        }
-    };
-    let request_line = String::from_utf8_lossy(&request_line);
-    let words: Vec<_> = request_line.split_whitespace().collect();
-    let (status, body) = match words[..] {
-        [method, target, version] if is_whole && version.starts_with("HTTP/1.") => {
-            match (method, target.split('?').next()) {
-                ("GET", Some("/metrics")) => ("200 OK", page.lock().unwrap_or_else(PoisonError::into_inner).clone()),
-                ("GET", _) => ("404 Not Found", "metrics are at /metrics\n".into()),
-                _ => ("405 Method Not Allowed\r\nAllow: GET", "only GET is supported\n".into()),
-            }
-        }
-        _ => ("400 Bad Request", format!("not an HTTP/1 request of at most {REQUEST_BYTES_MAX} bytes\n").into()),
-    };
-    let head = format!(
-        "HTTP/1.1 {status}\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: {}\r\n\
-         Connection: close\r\n\r\n",
-        body.len()
-    );
-    client.write_all(head.as_bytes())?;
-    client.write_all(body.as_bytes())?;
-    client.stream.shutdown(Shutdown::Write)?;
-    if !is_whole {
-        io::copy(&mut client.take(IGNORED_BYTES_MAX), &mut io::sink())?;
-    }
-    Ok(())
 }

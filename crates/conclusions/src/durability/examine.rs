@@ -3,14 +3,16 @@
 //! Each sector has a stamp with a checksum, so that a reader can recognise parts of different writes within a block.
 //!
 //! ```text
-//! byte 0      8       24    28      32        40          48      56        508
-//!      magic, session, lane, sector, sequence, generation, offset, content, crc32c of all before    (little-endian)
+//! byte 0      8       24    28      32        40          48      56      72       508
+//!      magic, session, lane, sector, sequence, generation, offset, secret, content, crc32c of all before    (little-endian)
 //! ```
+//!
+//! Sectors of version 1 have content in place of the secret.
 
-use super::session::{BATCH_MAX, Lane, Mode, SECTOR_BYTES, SessionId};
+use super::session::{BATCH_MAX, Lane, Mode, SECTOR_BYTES, Secret, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::ops::AddAssign;
+use std::ops::{AddAssign, Range};
 
 /// Findings in the slots of one or several lanes. Of each slot, only the newest acknowledged write is counted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -156,6 +158,8 @@ const CRC_AT: usize = SECTOR - 4;
 /// Length of magic number and session ID, bytes. All sectors of a session begin with the same magic number and ID, so
 /// even a partly written sector has them.
 const HEAD: usize = 24;
+/// Bytes of the secret in a sector.
+const SECRET: Range<usize> = 56..72;
 
 /// Content of a sector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,6 +182,12 @@ pub fn stamp(buf: &mut [u8], session: SessionId, lane_number: u32, lane: &Lane, 
         let crc = crc32c::crc32c(&sector[..CRC_AT]);
         sector[CRC_AT..].copy_from_slice(&crc.to_le_bytes());
     }
+}
+
+/// Puts the secret into the content of the sectors of `buf`. The machine under test keeps its secret nowhere else.
+pub fn put_secret(buf: &mut [u8], secret: Secret) {
+    let sectors = buf.chunks_exact_mut(SECTOR);
+    sectors.for_each(|sector| sector[SECRET].copy_from_slice(&secret.0.to_le_bytes()));
 }
 
 fn header(session: SessionId, lane_number: u32, lane: &Lane, slot: u64, sequence: u64, index: u32) -> [u8; 56] {
@@ -226,10 +236,12 @@ fn is_whole(sector: &[u8]) -> bool {
     sector.len() == SECTOR && crc32c::crc32c(&sector[..CRC_AT]).to_le_bytes() == sector[CRC_AT..]
 }
 
-/// The session of the first intact stamped sector in `bytes`.
-pub fn find_session(bytes: &[u8]) -> Option<SessionId> {
+/// The session of the first intact stamped sector in `bytes`, and the session's secret, if the session has one.
+pub fn find_session(bytes: &[u8]) -> Option<(SessionId, Option<Secret>)> {
     let of_ours = bytes.chunks_exact(SECTOR).find(|sector| sector[..8] == MAGIC && is_whole(sector))?;
-    of_ours[8..HEAD].try_into().ok().map(|id| SessionId(u128::from_le_bytes(id)))
+    let number = |range: Range<usize>| of_ours[range].try_into().ok().map(u128::from_le_bytes);
+    let id = number(8..HEAD).map(SessionId)?;
+    Some((id, number(SECRET).map(Secret).filter(|secret| secret.session() == id)))
 }
 
 #[cfg(test)]
@@ -248,7 +260,13 @@ mod tests {
         let read = |bytes: &[u8]| sectors(bytes, ours, 3, &lane, 5).collect::<Vec<_>>();
         let right = of(ours, 3, 5, 21);
         assert_eq!(read(&right), [Sector::Write(21); 4]);
-        assert_eq!(find_session(&right), Some(ours));
+        assert_eq!(find_session(&right), Some((ours, None)), "as version 1 wrote it");
+        let secret = Secret(9);
+        let mut with_secret = vec![0xa5; 2048];
+        put_secret(&mut with_secret, secret);
+        stamp(&mut with_secret, secret.session(), 3, &lane, 5, 21);
+        assert_eq!(find_session(&with_secret), Some((secret.session(), Some(secret))));
+        assert_eq!(sectors(&with_secret, secret.session(), 3, &lane, 5).collect::<Vec<_>>(), [Sector::Write(21); 4]);
         assert_eq!(read(&of(ours, 3, 5, 0)), [Sector::Write(0); 4]);
         // Sectors of another session, lane or slot, and a sequence that belongs to another slot.
         for wrong in [of(other, 3, 5, 21), of(ours, 2, 5, 21), of(ours, 3, 6, 21), of(ours, 3, 5, 22)] {

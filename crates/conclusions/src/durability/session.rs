@@ -3,11 +3,12 @@
 use results::units::{is_unprintable, quoted};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
 use std::fmt;
 use std::str::FromStr;
 
-/// Version of the messages, of the witness's file and of the sectors.
-pub const FORMAT_VERSION: u32 = 1;
+/// Version of the messages and of the sessions in the witness's file. Sessions of version 1 have no [`Secret`].
+pub const FORMAT_VERSION: u32 = 2;
 
 /// Bytes of a sector, the smallest unit with a stamp. No drive writes less at once.
 pub const SECTOR_BYTES: u32 = 512;
@@ -41,15 +42,61 @@ impl TryFrom<String> for SessionId {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let is_id = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let number = is_id.then(|| u128::from_str_radix(&text, 16).ok()).flatten();
+        let number = of_digits(&text);
         number.map(Self).ok_or_else(|| format!("{} is not a session ID of 32 hexadecimal digits", quoted(&text)))
     }
+}
+
+fn of_digits(text: &str) -> Option<u128> {
+    let is_number = text.len() == 32 && text.bytes().all(|digit| digit.is_ascii_hexdigit());
+    is_number.then(|| u128::from_str_radix(text, 16).ok())?
 }
 
 impl From<SessionId> for String {
     fn from(id: SessionId) -> Self {
         id.to_string()
+    }
+}
+
+/// Random number of the machine under test. The session's ID is its hash, so the witness can check the secret without
+/// knowing it before the examination: 32 hexadecimal digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Secret(pub u128);
+
+impl Secret {
+    /// ID of the session with this secret.
+    pub fn session(self) -> SessionId {
+        let hash = Sha256::new().chain_update("flashproof durability").chain_update(self.0.to_le_bytes()).finalize();
+        SessionId(hash[..16].iter().fold(0, |id, byte| id << 8 | u128::from(*byte)))
+    }
+}
+
+impl fmt::Display for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for Secret {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        of_digits(text).map(Self).ok_or_else(|| format!("{} is not a secret of 32 hexadecimal digits", quoted(text)))
+    }
+}
+
+impl TryFrom<String> for Secret {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Secret> for String {
+    fn from(secret: Secret) -> Self {
+        secret.to_string()
     }
 }
 
@@ -181,9 +228,14 @@ pub struct Session {
 }
 
 impl Session {
+    /// True if only the session's secret permits judging the session.
+    pub fn has_secret(&self) -> bool {
+        self.format_version > 1
+    }
+
     /// Checks all bounds, because a session from the network or a file may be hostile. An error is a text of one line.
     pub fn check(&self) -> Result<(), String> {
-        if self.format_version != FORMAT_VERSION {
+        if !(1..=FORMAT_VERSION).contains(&self.format_version) {
             return Err(format!(
                 "the session has format {}, but this program has format {FORMAT_VERSION}: use the same version on both machines",
                 self.format_version
@@ -243,6 +295,11 @@ mod tests {
         let id = SessionId(0xab);
         assert_eq!(SessionId::try_from(id.to_string()), Ok(id));
         assert!(["ab".to_owned(), format!("+{:031x}", 1)].map(SessionId::try_from).iter().all(Result::is_err));
+        let secret = Secret(7);
+        assert_eq!(secret.to_string().parse(), Ok(secret));
+        // The ID as written by this version: `printf 'flashproof durability\x07' + 15 zero bytes | sha256sum`.
+        assert_eq!(secret.session().to_string(), "5b9ade402901def6337dcf2ad17b0fd9");
+        assert!("7".parse::<Secret>().is_err());
         assert!("direct".parse::<Mode>().unwrap_err().contains("fdatasync, fua, dsync, fsync, rename"));
     }
 }

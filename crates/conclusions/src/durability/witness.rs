@@ -1,9 +1,12 @@
 //! The witness: its messages, and its records of sessions.
 //!
 //! Messages are lines of JSON, each at most [`LINE_MAX`] bytes. The witness's file has [`FILE_MARK`], then the messages
-//! that changed a session, as received. So the same code reads the file and a connection.
+//! that changed a session, as received but without secrets. So the same code reads the file and a connection.
+//!
+//! Anyone can connect. So the ID of a session is the hash of a secret of its tester, and only the secret permits the
+//! message that closes the session.
 
-use super::session::{FORMAT_VERSION, Session, SessionId, check_text};
+use super::session::{FORMAT_VERSION, Secret, Session, SessionId, check_text};
 use results::units::quoted;
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, Read};
@@ -14,8 +17,8 @@ pub const FILE_MARK: &str = "flashproof witness 1\n";
 /// Maximum length of a line, bytes, including the newline.
 pub const LINE_MAX: usize = 16 << 10;
 
-/// Maximum number of sessions in a file.
-const SESSIONS_MAX: usize = 4096;
+/// Maximum number of sessions. Each takes at most 20 KiB of [`WitnessSessions::lines`], so all take less than 20 MiB.
+pub const SESSIONS_MAX: usize = 1024;
 
 /// A message to the witness.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,8 +33,17 @@ pub enum Message {
     End { session: SessionId, why: String, failed: bool },
     /// This message is only in the witness's file: the tester sent nothing more, like a machine that loses power.
     Silent { session: SessionId },
-    /// The session was examined; `sentence` is the result.
-    Judged { session: SessionId, sentence: String },
+    /// The session was examined; `sentence` is the result. The witness's file does not have the secret.
+    Judged {
+        session: SessionId,
+        sentence: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        secret: Option<Secret>,
+    },
+    /// The tester of this connection runs, but has no new durable writes. Not recorded.
+    Alive { session: SessionId },
+    /// This message is only in the witness's file: the session made room for another.
+    Dropped { session: SessionId },
     /// Asks for the session `found`, whose ID is on the target, or for the last session of `subject` that was not
     /// examined.
     Ask { format_version: u32, subject: String, found: Option<SessionId> },
@@ -108,6 +120,8 @@ impl WitnessSessions {
             number += 1;
             match line.last() {
                 Some(b'\n') if number == 1 && line == FILE_MARK.as_bytes() => {}
+                // The power failed, or the disk was full, when the file was made.
+                Some(_) if number == 1 && FILE_MARK.as_bytes().starts_with(&line) => break,
                 Some(_) if number == 1 => return Err("it is not a witness's file; give another file".to_owned()),
                 Some(b'\n') => register.reload(&line).map_err(|why| format!("line {number} is damaged: {why}"))?,
                 Some(_) if line.len() == LINE_MAX => return Err(format!("line {number} is damaged: too long")),
@@ -141,7 +155,7 @@ impl WitnessSessions {
             }
             _ => None,
         };
-        self.change(&message, &mut own_session)
+        self.apply(&message, &mut own_session)
     }
 
     /// Applies a message that changes a session. `own_session` is the session of the connection. Errors: the message is
@@ -149,14 +163,38 @@ impl WitnessSessions {
     pub fn change(&mut self, message: &Message, own_session: &mut Option<SessionId>) -> Result<(), String> {
         match message {
             Message::Begin(session) => {
+                check_version(session.format_version)?;
+                if self.records.len() >= SESSIONS_MAX {
+                    return Err(format!(
+                        "{SESSIONS_MAX} sessions with acknowledged writes wait for their examination; examine some, or \
+                         start the witness with a new file"
+                    ));
+                }
+            }
+            Message::Durable { session, phase, upto } => {
+                let has_progress = |record: &Record| record.phase != *phase || record.upto != *upto;
+                if !self.find(*session).is_none_or(has_progress) {
+                    return Err("the acknowledgement makes no progress".to_owned());
+                }
+            }
+            Message::Judged { session, secret, .. } => {
+                let needs_secret = self.find(*session).is_some_and(|record| record.session.has_secret());
+                if needs_secret && secret.map(Secret::session) != Some(*session) {
+                    return Err("only the secret of a session permits closing the session".to_owned());
+                }
+            }
+            _ => {}
+        }
+        self.apply(message, own_session)
+    }
+
+    /// Applies a message from a connection, or from a file of this or an earlier version.
+    fn apply(&mut self, message: &Message, own_session: &mut Option<SessionId>) -> Result<(), String> {
+        match message {
+            Message::Begin(session) => {
                 session.check()?;
                 if own_session.is_some() || self.find(session.id).is_some() {
                     return Err("this session, or another session of this connection, has already begun".to_owned());
-                }
-                if self.records.len() >= SESSIONS_MAX {
-                    return Err(format!(
-                        "the witness's file already has {SESSIONS_MAX} sessions; start the witness with a new file"
-                    ));
                 }
                 *own_session = Some(session.id);
                 let zeros = vec![0; session.lanes.len()];
@@ -192,7 +230,7 @@ impl WitnessSessions {
                 record.end = Some((why.clone(), *failed));
             }
             Message::Silent { session } => self.own_record_mut(*session, *own_session)?.is_open = false,
-            Message::Judged { session, sentence } => {
+            Message::Judged { session, sentence, .. } => {
                 check_text(sentence)?;
                 let record = self.find_mut(*session).ok_or("no such session")?;
                 if record.is_open || record.judged.is_some() {
@@ -200,7 +238,8 @@ impl WitnessSessions {
                 }
                 record.judged = Some(sentence.clone());
             }
-            Message::Ask { .. } => return Err("a question cannot change a session".to_owned()),
+            Message::Dropped { session } => self.records.retain(|record| record.session.id != *session),
+            Message::Ask { .. } | Message::Alive { .. } => return Err("this message changes no session".to_owned()),
         }
         Ok(())
     }
@@ -213,14 +252,53 @@ impl WitnessSessions {
             Message::Judged { session, .. } => {
                 self.find_mut(*session).into_iter().for_each(|record| record.judged = None)
             }
-            Message::Durable { .. } | Message::End { .. } | Message::Silent { .. } | Message::Ask { .. } => {}
+            Message::Durable { .. } | Message::End { .. } | Message::Silent { .. } => {}
+            Message::Dropped { .. } | Message::Ask { .. } | Message::Alive { .. } => {}
         }
+    }
+
+    /// The session that makes room for another, if there is no room: the oldest without acknowledged writes, or else
+    /// the oldest that was examined. A session that runs, or that waits with acknowledged writes, is never dropped.
+    pub fn superfluous(&self) -> Option<SessionId> {
+        let is_empty = |record: &&Record| !record.is_open && record.upto.iter().all(|upto| *upto == 0);
+        let is_judged = |record: &&Record| record.judged.is_some();
+        let superfluous = || self.records.iter().find(is_empty).or_else(|| self.records.iter().find(is_judged));
+        (self.records.len() >= SESSIONS_MAX).then(superfluous)?.map(|record| record.session.id)
+    }
+
+    /// The shortest file that gives these sessions, without [`FILE_MARK`].
+    pub fn lines(&self) -> Result<Vec<u8>, String> {
+        let mut lines = Vec::new();
+        for record in &self.records {
+            let session = record.session.id;
+            let mut messages = vec![Message::Begin(record.session.clone())];
+            let mut phases = vec![(0, &record.upto_before), (record.phase, &record.upto)];
+            phases.retain(|(phase, upto)| *phase > 0 || upto.iter().any(|upto| *upto > 0));
+            messages.extend(phases.into_iter().map(|(phase, upto)| Message::Durable {
+                session,
+                phase,
+                upto: upto.clone(),
+            }));
+            if let Some((why, failed)) = record.end.clone() {
+                messages.push(Message::End { session, why, failed });
+            }
+            if !record.is_open {
+                messages.push(Message::Silent { session });
+            }
+            if let Some(sentence) = record.judged.clone() {
+                messages.push(Message::Judged { session, sentence, secret: None });
+            }
+            for message in &messages {
+                lines.extend(line(message)?);
+            }
+        }
+        Ok(lines)
     }
 
     /// The reply to a question.
     pub fn answer(&self, version: u32, subject: &str, found_id: Option<SessionId>) -> Reply {
-        if version != FORMAT_VERSION {
-            return Reply::Refused(format!("this witness speaks version {FORMAT_VERSION}, not {version}"));
+        if let Err(why) = check_version(version) {
+            return Reply::Refused(why);
         }
         let of_subject = |record: &&Record| record.session.subject == subject && record.judged.is_none();
         let found_record = found_id.and_then(|id| self.find(id));
@@ -256,6 +334,16 @@ impl WitnessSessions {
     }
 }
 
+fn check_version(version: u32) -> Result<(), String> {
+    match version {
+        FORMAT_VERSION => Ok(()),
+        _ => Err(format!(
+            "this witness speaks version {FORMAT_VERSION}, not {version}; use the same version of flashproof on both \
+             machines"
+        )),
+    }
+}
+
 /// Reads a message, or a reply. An error is a text of one line.
 pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Result<T, String> {
     serde_json::from_slice(line)
@@ -277,11 +365,21 @@ pub(super) mod tests {
     use super::super::session::{Lane, Mode};
     use super::*;
 
-    pub(crate) fn session(id: u128) -> Session {
+    /// ID of the session with this secret.
+    fn id(secret: u128) -> SessionId {
+        Secret(secret).session()
+    }
+
+    fn judged(secret: u128, told: Option<u128>) -> Message {
+        Message::Judged { session: id(secret), sentence: "all there".into(), secret: told.map(Secret) }
+    }
+
+    /// The session with this secret.
+    pub(crate) fn session(secret: u128) -> Session {
         let lane = Lane { mode: Mode::Fua, write_bytes: 4096, slots: 8, at: 0, scattered: false };
         Session {
             format_version: FORMAT_VERSION,
-            id: SessionId(id),
+            id: id(secret),
             subject: "host:/data".into(),
             path: "/data".into(),
             disk: Some("wwid 7".into()),
@@ -293,8 +391,8 @@ pub(super) mod tests {
         }
     }
 
-    fn durable(id: u128, phase: u64, upto: [u64; 2]) -> Message {
-        Message::Durable { session: SessionId(id), phase, upto: upto.to_vec() }
+    fn durable(secret: u128, phase: u64, upto: [u64; 2]) -> Message {
+        Message::Durable { session: id(secret), phase, upto: upto.to_vec() }
     }
 
     #[test]
@@ -312,26 +410,29 @@ pub(super) mod tests {
         assert!(register.change(&durable(1, 1, [5, 9]), &mut other).is_err());
         assert!(register.change(&Message::Begin(session(1)), &mut other).is_err());
         assert!(register.change(&Message::Begin(session(2)), &mut own).is_err());
-        let judged = Message::Judged { session: SessionId(1), sentence: "all there".into() };
-        assert!(register.change(&judged, &mut other).is_err(), "it still runs");
+        assert!(register.change(&judged(1, Some(1)), &mut other).is_err(), "it still runs");
         let Reply::Record(Some(record)) = register.answer(FORMAT_VERSION, "host:/data", None) else { panic!() };
         assert_eq!((&record.upto[..], &record.upto_before[..], record.is_open), (&[4, 9][..], &[3, 0][..], true));
         assert!(record.check().is_ok());
-        register.disconnected(SessionId(1));
+        register.disconnected(id(1));
         assert!(register.change(&durable(1, 1, [5, 9]), &mut own).is_err(), "its machine had lost its power");
-        register.change(&judged, &mut other).unwrap();
+        for told in [None, Some(2)] {
+            let why = register.change(&judged(1, told), &mut other).unwrap_err();
+            assert!(why.contains("only the secret"), "{why}");
+        }
+        assert!(register.find(id(1)).unwrap().judged.is_none());
+        register.change(&judged(1, Some(1)), &mut other).unwrap();
         assert_eq!(register.answer(FORMAT_VERSION, "host:/data", None), Reply::Record(None));
-        assert!(matches!(register.answer(FORMAT_VERSION, "", Some(SessionId(1))), Reply::Record(Some(_))));
+        assert!(matches!(register.answer(FORMAT_VERSION, "", Some(id(1))), Reply::Record(Some(_))));
         assert!(matches!(register.answer(9, "host:/data", None), Reply::Refused(_)));
     }
 
     #[test]
     fn a_file_is_read_back_without_a_torn_line_and_sessions_out_of_bounds_are_refused() {
-        let judged = Message::Judged { session: SessionId(1), sentence: "all there".into() };
         let mut file = FILE_MARK.as_bytes().to_vec();
-        let silent = Message::Silent { session: SessionId(2) };
+        let silent = Message::Silent { session: id(2) };
         let begin = |id| Message::Begin(session(id));
-        for message in [begin(1), durable(1, 2, [7, 8]), begin(2), silent, judged, begin(3)] {
+        for message in [begin(1), durable(1, 2, [7, 8]), begin(2), silent, judged(1, None), begin(3)] {
             let line = line(&message).unwrap();
             assert_eq!(parse::<Message>(&line).unwrap(), message);
             file.extend_from_slice(&line);
@@ -341,17 +442,24 @@ pub(super) mod tests {
         let (register, bytes) = WitnessSessions::load(&file[..]).unwrap();
         assert_eq!(bytes, whole);
         assert_eq!((&register.records[0].upto[..], register.records[0].is_open), (&[7, 8][..], false));
-        let waiting = register.waiting().map(|record| (record.session.id.0, record.end.is_some()));
-        assert_eq!(waiting.collect::<Vec<_>>(), [(2, false), (3, true)], "the third one ended with its witness");
+        let waiting = register.waiting().map(|record| (record.session.id, record.end.is_some()));
+        assert_eq!(
+            waiting.collect::<Vec<_>>(),
+            [(id(2), false), (id(3), true)],
+            "the third one ended with its witness"
+        );
         for (file, why) in [
             ("precious data\n".to_owned(), "not a witness's file"),
+            ("flashproof witness 9".to_owned(), "not a witness's file"),
             (format!("{FILE_MARK}{{}}\n"), "line 2 is damaged"),
             (format!("{FILE_MARK}{}", "x".repeat(1 << 20)), "too long"),
         ] {
             let error = WitnessSessions::load(file.as_bytes()).unwrap_err();
             assert!(error.contains(why) && error.len() < 200, "{error}");
         }
-        assert_eq!(WitnessSessions::load(&b""[..]).unwrap().1, 0);
+        for torn in ["", "f", "flashproof witness 1"] {
+            assert_eq!(WitnessSessions::load(torn.as_bytes()).unwrap().1, 0, "begun again: {torn}");
+        }
         let mut register = WitnessSessions::default();
         let changes: [fn(&mut Session); 6] = [
             |session| session.lanes.clear(),
@@ -359,7 +467,7 @@ pub(super) mod tests {
             |session| session.lanes[1].write_bytes = 513,
             |session| session.lanes[1].at = u64::MAX - 4096,
             |session| session.path = "a\u{1b}[2J".into(),
-            |session| session.format_version = 2,
+            |session| session.format_version = FORMAT_VERSION + 1,
         ];
         for change in changes {
             let mut wrong = session(2);
@@ -367,5 +475,71 @@ pub(super) mod tests {
             let error = register.change(&Message::Begin(wrong), &mut None).unwrap_err();
             assert!(!error.contains(char::is_control), "{error}");
         }
+    }
+
+    #[test]
+    fn a_message_without_progress_is_refused_and_the_shortest_file_gives_the_same_sessions() {
+        let mut register = WitnessSessions::default();
+        let mut own = None;
+        register.change(&Message::Begin(session(1)), &mut own).unwrap();
+        for (message, is_progress) in [
+            (durable(1, 0, [0, 0]), false),
+            (durable(1, 0, [3, 0]), true),
+            (durable(1, 0, [3, 0]), false),
+            (durable(1, 1, [3, 0]), true),
+            (durable(1, 1, [4, 9]), true),
+            (durable(1, 1, [4, 9]), false),
+            (Message::End { session: id(1), why: "EIO".into(), failed: true }, true),
+        ] {
+            assert_eq!(register.change(&message, &mut own).is_ok(), is_progress, "{message:?}");
+        }
+        register.disconnected(id(1));
+        register.change(&Message::Begin(session(2)), &mut None).unwrap();
+        register.change(&Message::Silent { session: id(2) }, &mut Some(id(2))).unwrap();
+        register.change(&judged(2, Some(2)), &mut None).unwrap();
+        let file = [FILE_MARK.as_bytes(), &register.lines().unwrap()].concat();
+        assert!(!String::from_utf8_lossy(&file).contains("secret"));
+        let (same, bytes) = WitnessSessions::load(&file[..]).unwrap();
+        assert_eq!((same.records, bytes), (register.records, file.len() as u64));
+    }
+
+    #[test]
+    fn sessions_of_an_earlier_version_need_no_secret_and_none_begins() {
+        let first = Session { format_version: 1, ..session(1) };
+        let begin = Message::Begin(first);
+        // A file of version 1 also has messages without progress.
+        let lines = [begin.clone(), durable(1, 0, [0, 0]), durable(1, 0, [3, 3]), durable(1, 0, [3, 3])];
+        let lines: String = lines.iter().map(|message| String::from_utf8(line(message).unwrap()).unwrap()).collect();
+        let (mut register, _) = WitnessSessions::load(format!("{FILE_MARK}{lines}").as_bytes()).unwrap();
+        assert_eq!(register.find(id(1)).unwrap().upto, [3, 3]);
+        register.change(&judged(1, None), &mut None).unwrap();
+        let why = WitnessSessions::default().change(&begin, &mut None).unwrap_err();
+        assert!(why.contains("the same version of flashproof on both machines"), "{why}");
+    }
+
+    #[test]
+    fn empty_sessions_make_room_first_then_examined_ones_and_never_one_that_waits() {
+        let mut register = WitnessSessions::default();
+        for secret in 0..SESSIONS_MAX as u128 {
+            assert_eq!(register.superfluous(), None);
+            let mut own = None;
+            register.change(&Message::Begin(session(secret)), &mut own).unwrap();
+            if secret != 3 && secret != 5 {
+                register.change(&durable(secret, 0, [1, 0]), &mut own).unwrap();
+            }
+            register.disconnected(id(secret));
+        }
+        register.change(&judged(2, Some(2)), &mut None).unwrap();
+        let more = SESSIONS_MAX as u128;
+        for (secret, dropped) in (more..).zip([3, 5, 2]) {
+            assert!(register.change(&Message::Begin(session(secret)), &mut None).is_err(), "no room");
+            assert_eq!(register.superfluous(), Some(id(dropped)));
+            register.change(&Message::Dropped { session: id(dropped) }, &mut None).unwrap();
+            // The newcomer is empty, too, but its tester is connected.
+            register.change(&Message::Begin(session(secret)), &mut None).unwrap();
+        }
+        assert_eq!(register.superfluous(), None);
+        let why = register.change(&Message::Begin(session(9_999)), &mut None).unwrap_err();
+        assert!(why.contains("wait for their examination"), "{why}");
     }
 }

@@ -131,7 +131,7 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
         ));
     };
     if args.durability.remove {
-        let text = if durability::remove(path, args.durability.witness.as_deref())? {
+        let text = if durability::remove(path, &args.durability)? {
             "removed the files of check durability"
         } else {
             "there are no files of check durability"

@@ -6,7 +6,7 @@
 //! The guest has no network. Its connections to the witness go over serial ports.
 
 use super::machine::Machine;
-use crate::durability::{acknowledged, of_mode, witness};
+use crate::durability::{acknowledged, of_mode, secret, witness};
 use crate::support::{CachedDrive, tool};
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -111,12 +111,14 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
         thread::sleep(Duration::from_millis(200));
     }
     thread::sleep(Duration::from_millis(Random::new(seed).below(1500)));
+    let secret = secret(&guest.ask("cat /tmp/write.err"));
     guest.power_cut();
     drop(drive);
     witness.wait_to_hear("sent nothing more");
 
     let _drive = CachedDrive::start(&machine.bench, "cached.img", "none")?;
-    let ended = boot(true).run(&format!("{command} --json"));
+    // The user gives the secret, in case the drive lost everything.
+    let ended = boot(true).run(&format!("{command} --json --secret {secret}"));
     let json = ended.json();
     eprintln!("{lie}, write cache {write_cache}: {}", json["sentence"]);
     assert_eq!(json["exit_code"].as_i64(), ended.code.map(i64::from));

@@ -5,8 +5,9 @@
 //!          no session waits: write::run, until the power is cut;  a session waits: examine_session -> Durability
 //! ```
 //!
-//! The machine under test keeps no state: the witness and the sectors on the drive hold everything. [`witness`] runs on
-//! another machine.
+//! The machine under test keeps no state: the witness and the sectors on the drive hold everything, also the session's
+//! secret, without which the witness closes no session. If the drive loses everything, the user gives the secret.
+//! [`witness`] runs on another machine.
 
 pub mod witness;
 mod write;
@@ -15,7 +16,7 @@ use crate::check::{OwnDir, directory_or_device};
 use clap::Args;
 use conclusions::durability::examine::{Counts, Slot, examine, find_session};
 use conclusions::durability::judge::{Claims, Durability, StateAfterCut};
-use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, PowerCounts, SessionId};
+use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, PowerCounts, Secret, SessionId};
 use conclusions::durability::witness::{Message, Record, Reply};
 use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
 use device::observe::nvme::Controller;
@@ -56,6 +57,9 @@ pub struct Options {
     /// Begin a session, even if the target has a session that the witness does not know
     #[arg(long)]
     pub new: bool,
+    /// Examine the session with this secret; needed only if the drive lost everything, also the secret
+    #[arg(long)]
+    pub secret: Option<Secret>,
     /// Remove the files of check durability below a directory
     #[arg(long)]
     pub remove: bool,
@@ -76,6 +80,7 @@ impl Options {
             ("--mode", !self.modes.is_empty(), is_durability),
             ("--drive-cut", self.drive_cut, is_durability),
             ("--new", self.new, is_durability),
+            ("--secret", self.secret.is_some(), is_durability),
             ("--remove", self.remove, is_durability),
             ("--listen", self.listen.is_some(), is_witness),
             ("--file", self.file.is_some(), is_witness),
@@ -105,24 +110,37 @@ pub struct Request<'a> {
 /// Errors: among others, the writes ended before a power cut.
 pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durability, Failure> {
     let durability_target = DurabilityTarget::of(request.path)?;
-    let found_session = durability_target.session()?;
+    let on_target = durability_target.session()?;
+    let given_secret = request.options.secret;
+    let found_session = given_secret.map(Secret::session).or(on_target.map(|(session, _)| session));
+    let secrets = [given_secret, on_target.and_then(|(_, secret)| secret)];
+    let secret_of = |record: &Record| {
+        let is_of_record = |secret: &Secret| secret.session() == record.session.id;
+        secrets.into_iter().flatten().find(is_of_record)
+    };
     let ask = Message::Ask {
         format_version: FORMAT_VERSION,
         subject: durability_target.subject.clone(),
         found: found_session,
     };
+    // Anyone can begin a session with this subject, so --new also passes over a session that seems to be running.
+    let is_foreign = |record: &Record| request.options.new && found_session != Some(record.session.id);
     match Connection::to(request.witness)?.ask(&ask).map_err(|why| cannot_ask(request.witness, &why))? {
-        Reply::Record(Some(record)) if record.is_open => Err(Failure::environment(format!(
+        Reply::Record(Some(record)) if record.is_open && !is_foreign(&record) => Err(Failure::environment(format!(
             "cannot check {} - its session {} still writes, or the witness has not noticed the power cut yet - wait \
              some seconds, or end the other command",
             request.path, record.session.id
         ))),
         Reply::Record(Some(record)) if record.judged.is_none() && request.options.new => {
-            give_up(request.witness, record.session.id)?;
+            give_up(request.witness, record.session.id, secret_of(&record))?;
             Err(write::run(request, &durability_target, end_signals)?)
         }
         Reply::Record(Some(record)) if record.judged.is_none() => {
             record.check().map_err(|why| cannot_ask(request.witness, &why))?;
+            let secret = secret_of(&record);
+            if secret.is_none() && record.session.has_secret() {
+                return Err(without_secret(request, &record));
+            }
             // On a file system that is not mounted, all writes would seem lost.
             let (recorded_disk, current_disk) = (&record.session.disk, durability_target.disk_identity());
             if found_session != Some(record.session.id) && recorded_disk.is_some() && *recorded_disk != current_disk {
@@ -134,8 +152,14 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
                     current_disk.as_deref().unwrap_or("another disk")
                 )));
             }
-            examine_session(request, &durability_target, &record)
+            examine_session(request, &durability_target, &record, secret)
         }
+        Reply::Record(Some(record)) if given_secret.is_some() => Err(Failure::usage(format!(
+            "cannot examine {} - its session {} was already examined: {} - leave --secret out to begin another session",
+            request.path,
+            record.session.id,
+            printable(record.judged.as_deref().unwrap_or_default())
+        ))),
         Reply::Record(None) if found_session.is_some() && !request.options.new => {
             let id = found_session.map(|id| id.to_string()).unwrap_or_default();
             Err(Failure::invalid(format!(
@@ -151,11 +175,12 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
 
 /// Removes the files of a directory. The witness, if given, gives up the session of these files. Returns false if there
 /// are no files.
-pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
+pub fn remove(path: &str, options: &Options) -> Result<bool, Failure> {
     let durability_target = DurabilityTarget::of(path)?;
-    match (durability_target.session()?, witness) {
-        (Some(session), Some(witness)) => give_up(witness, session)?,
-        (Some(session), None) => console::warning(&format!(
+    let given = options.secret.map(|secret| (secret.session(), Some(secret)));
+    match (given.or(durability_target.session()?), &options.witness) {
+        (Some((session, secret)), Some(witness)) => give_up(witness, session, secret)?,
+        (Some((session, _)), None) => console::warning(&format!(
             "a witness that waits for session {session} will report the writes as lost - name the witness with \
              --witness, or give --new with the next session"
         )),
@@ -165,12 +190,27 @@ pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
 }
 
 /// Tells the witness to stop waiting for a session. A witness that does not know the session has nothing to give up.
-fn give_up(witness: &str, session: SessionId) -> Result<(), Failure> {
-    let judged = Message::Judged { session, sentence: "given up without an examination".to_owned() };
+fn give_up(witness: &str, session: SessionId, secret: Option<Secret>) -> Result<(), Failure> {
+    let judged = Message::Judged { session, sentence: "given up without an examination".to_owned(), secret };
     if let Err(why) = Connection::to(witness)?.ask(&judged) {
         console::warning(&format!("cannot make the witness {witness} give up session {session} - {why}"));
     }
     Ok(())
+}
+
+/// The error for a session that cannot be told from a session of a stranger.
+fn without_secret(request: &Request<'_>, record: &Record) -> Failure {
+    let why = match request.options.secret {
+        Some(_) => "--secret gives the secret of another session",
+        None => "its secret is not on the drive: the drive lost everything, or the file system was made again",
+    };
+    Failure::environment(format!(
+        "cannot examine {} - session {} with {} waits, but {why} - run the same command with --secret SECRET, which \
+         the command printed when the session began; or leave the session unexamined and begin another with --new",
+        request.path,
+        record.session.id,
+        count(acknowledged(record), "acknowledged write")
+    ))
 }
 
 fn cannot_ask(witness: &str, why: &str) -> Failure {
@@ -187,6 +227,7 @@ fn examine_session(
     request: &Request<'_>,
     durability_target: &DurabilityTarget,
     record: &Record,
+    secret: Option<Secret>,
 ) -> Result<Durability, Failure> {
     let session = &record.session;
     console::note(&format!(
@@ -241,7 +282,7 @@ fn examine_session(
     let durability = conclude(request, durability_target, record, &counts)?;
     // The witness accepts only short, printable sentences.
     let sentence = printable(&durability.sentence).chars().take(400).collect();
-    let judged = Message::Judged { session: session.id, sentence };
+    let judged = Message::Judged { session: session.id, sentence, secret };
     let report_result = Connection::to(request.witness)
         .and_then(|mut witness| witness.ask(&judged).map(drop).map_err(|why| cannot_ask(request.witness, &why)));
     let remove_result = match durability.outcome {
@@ -371,8 +412,8 @@ impl DurabilityTarget {
         }
     }
 
-    /// The session on the target, if one is there.
-    fn session(&self) -> Result<Option<SessionId>, Failure> {
+    /// The session on the target with its secret, if one is there.
+    fn session(&self) -> Result<Option<(SessionId, Option<Secret>)>, Failure> {
         let Some(target) = self.to_read()? else { return Ok(None) };
         let len = SESSION_BYTES.min(target.size_bytes()) / 4096 * 4096;
         let mut buf = one_buffer(4096)?;

@@ -2,26 +2,36 @@
 //!
 //! A line is in the file before it is answered, so kill -9 loses nothing that was confirmed. The file is not synced,
 //! because the power of this machine is not cut.
+//!
+//! Anyone can connect, so everything is bounded: connections, sessions, lines, and the file. Of the lines of a session
+//! only the last ones matter, so a long file is replaced by a short one.
 
 use super::acknowledged;
 use conclusions::durability::session::SessionId;
 use conclusions::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Reply, WitnessSessions, line, parse};
+use results::files::{self, ReplaceTarget};
 use results::units::{count, in_one_line};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::FlockOperation;
 use serde::Serialize;
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{BufReader, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Maximum open connections; further connections are closed.
+/// Maximum open connections. A further connection takes the place of the oldest without a session: of an idle peer,
+/// because a question takes milliseconds.
 const CONNECTIONS_MAX: usize = 64;
+
+/// Length at which the file is replaced by a shorter one, bytes. A tester on a fast network sends this much in a minute,
+/// and the shorter file is below a third of this.
+const FILE_MAX: u64 = 64 << 20;
 
 /// Poll interval for connections and signals.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
@@ -30,6 +40,14 @@ const POLL_INTERVAL: Duration = Duration::from_millis(20);
 pub struct Witness {
     listener: TcpListener,
     session_file: Arc<Mutex<SessionFile>>,
+    open_connections: Arc<Mutex<Vec<OpenConnection>>>,
+}
+
+/// A connection that has a thread.
+struct OpenConnection {
+    peer: SocketAddr,
+    stream: TcpStream,
+    has_session: bool,
 }
 
 /// Sessions, in memory and in the file.
@@ -38,17 +56,19 @@ struct SessionFile {
     path: PathBuf,
     file: File,
     bytes: u64,
+    /// Length at which the file is replaced by a shorter one, bytes.
+    shorten_at: u64,
 }
 
 impl Witness {
     /// Opens the file, or creates it, and listens.
     pub fn open(address: &str, path: &Path) -> Result<Self, Failure> {
-        let session_file = SessionFile::open(path)
-            .map_err(|why| Failure::environment(format!("cannot keep sessions in {} - {why}", path.display())))?;
         let listener = TcpListener::bind(address)
             .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
             .map_err(|error| Failure::environment(format!("cannot listen at {address} - {error}")))?;
-        Ok(Self { listener, session_file: Arc::new(Mutex::new(session_file)) })
+        let session_file = SessionFile::open(path)
+            .map_err(|why| Failure::environment(format!("cannot keep sessions in {} - {why}", path.display())))?;
+        Ok(Self { listener, session_file: Arc::new(Mutex::new(session_file)), open_connections: Arc::default() })
     }
 
     /// The address that testers connect to.
@@ -63,12 +83,10 @@ impl Witness {
 
     /// Serves until a signal comes.
     pub fn serve(&self, end_signals: &EndSignals) -> Result<(), Failure> {
-        // Each connection holds a clone: the count of references is the number of connections.
-        let open_connections = Arc::new(());
         while end_signals.wait(POLL_INTERVAL).is_none() {
             loop {
                 match self.listener.accept() {
-                    Ok((stream, peer)) => self.begin(stream, peer, &open_connections),
+                    Ok((stream, peer)) => self.begin(stream, peer),
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                     // A client failed, or no descriptors are left: later connections may succeed.
                     Err(error) => {
@@ -81,29 +99,41 @@ impl Witness {
         Ok(())
     }
 
-    fn begin(&self, stream: TcpStream, peer: SocketAddr, open_connections: &Arc<()>) {
-        if Arc::strong_count(open_connections) > CONNECTIONS_MAX {
-            console::warning(&format!("{peer}: closed, because {CONNECTIONS_MAX} others are open"));
-            return;
+    fn begin(&self, stream: TcpStream, peer: SocketAddr) {
+        let Ok(other_handle) = stream.try_clone() else { return };
+        let mut open_connections = lock(&self.open_connections);
+        if open_connections.len() >= CONNECTIONS_MAX {
+            let Some(idle) = open_connections.iter().position(|open| !open.has_session) else {
+                console::warning_once(&format!("{peer}: closed, because {CONNECTIONS_MAX} others have sessions"));
+                return;
+            };
+            // The thread of the connection sees the end of its stream.
+            let _ = open_connections.remove(idle).stream.shutdown(Shutdown::Both);
         }
-        let (session_file, connection_guard) = (self.session_file.clone(), open_connections.clone());
+        let (session_file, shared_list) = (self.session_file.clone(), self.open_connections.clone());
         let spawn_result = thread::Builder::new().spawn(move || {
-            if let Err(why) = converse(stream, peer, &session_file) {
+            if let Err(why) = converse(stream, peer, &session_file, &shared_list) {
                 console::warning(&format!("{peer}: closed: {}", in_one_line(&why)));
             }
-            drop(connection_guard);
+            lock(&shared_list).retain(|open| open.peer != peer);
         });
-        if let Err(error) = spawn_result {
-            console::warning_once(&format!("cannot start a thread for a connection - {error}"));
+        match spawn_result {
+            Ok(_) => open_connections.push(OpenConnection { peer, stream: other_handle, has_session: false }),
+            Err(error) => console::warning_once(&format!("cannot start a thread for a connection - {error}")),
         }
     }
 }
 
 /// Answers a client until it closes the connection, is silent for too long, or is refused.
-fn converse(stream: TcpStream, peer: SocketAddr, session_file: &Mutex<SessionFile>) -> Result<(), String> {
+fn converse(
+    stream: TcpStream,
+    peer: SocketAddr,
+    session_file: &Mutex<SessionFile>,
+    open_connections: &Mutex<Vec<OpenConnection>>,
+) -> Result<(), String> {
     let mut connection = Connection::new(stream).map_err(|error| error.to_string())?;
     let mut own_session = None;
-    let exchange_result = exchange(&mut connection, peer, session_file, &mut own_session);
+    let exchange_result = exchange(&mut connection, peer, session_file, open_connections, &mut own_session);
     let Some(session) = own_session else { return exchange_result };
     let mut session_file = lock(session_file);
     if session_file.register.find(session).is_some_and(Record::is_running) {
@@ -122,10 +152,17 @@ fn exchange(
     connection: &mut Connection,
     peer: SocketAddr,
     session_file: &Mutex<SessionFile>,
+    open_connections: &Mutex<Vec<OpenConnection>>,
     own_session: &mut Option<SessionId>,
 ) -> Result<(), String> {
     while let Some(line) = connection.receive(REPLY_TIMEOUT)? {
-        let reply = parse(&line).and_then(|message| lock(session_file).receive(&message, own_session, peer));
+        let message = parse(&line);
+        let begins = matches!(message, Ok(Message::Begin(_)));
+        let reply = message.and_then(|message| lock(session_file).receive(&message, own_session, peer));
+        if begins {
+            let is_own = |open: &&mut OpenConnection| open.peer == peer;
+            lock(open_connections).iter_mut().filter(is_own).for_each(|open| open.has_session = own_session.is_some());
+        }
         let refusal = reply.as_ref().err().cloned();
         connection.send(&reply.unwrap_or_else(Reply::Refused))?;
         if let Some(why) = refusal {
@@ -137,24 +174,18 @@ fn exchange(
 
 impl SessionFile {
     fn open(path: &Path) -> Result<Self, String> {
-        let text = |error: rustix::io::Errno| error.to_string();
-        // O_NONBLOCK keeps a FIFO from blocking the open.
-        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let mut file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)).map(File::from).map_err(text)?;
-        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
-            return Err("it is not a regular file; name another file".to_owned());
-        }
-        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err("another witness uses it; name another file".to_owned());
-        }
+        files::check_dir_writable(files::dir_of(path))
+            .map_err(|error| format!("its directory cannot be written: {error}; name a file in another directory"))?;
+        let mut file = open_locked(path)?;
         let (register, mut bytes) = WitnessSessions::load(BufReader::new(&file))?;
-        let repaired = file.set_len(bytes).and_then(|()| match bytes {
-            0 => file.write_all(FILE_MARK.as_bytes()),
-            _ => Ok(()),
-        });
-        repaired.map_err(|error| error.to_string())?;
-        bytes = bytes.max(FILE_MARK.len() as u64);
-        Ok(Self { register, path: path.to_owned(), file, bytes })
+        if bytes == 0 {
+            bytes = FILE_MARK.len() as u64;
+            files::set_len(&file, 0)
+                .and_then(|()| file.write_all(FILE_MARK.as_bytes()))
+                .map_err(|error| error.to_string())?;
+        }
+        files::set_len(&file, bytes).map_err(|error| error.to_string())?;
+        Ok(Self { register, path: path.to_owned(), file, bytes, shorten_at: FILE_MAX })
     }
 
     /// Answers a message. Errors: refused, or not written to the file.
@@ -168,7 +199,16 @@ impl SessionFile {
             Message::Ask { format_version, subject, found } => {
                 Ok(self.register.answer(*format_version, subject, *found))
             }
-            Message::Silent { .. } => Err("only the witness may report that a tester is silent".to_owned()),
+            Message::Silent { .. } | Message::Dropped { .. } => Err("only the witness writes this message".to_owned()),
+            Message::Alive { session } if *own_session == Some(*session) => Ok(Reply::Kept),
+            Message::Begin(_) => {
+                while let Some(session) = self.register.superfluous() {
+                    self.append(&line(&Message::Dropped { session })?)?;
+                    self.register.change(&Message::Dropped { session }, &mut None)?;
+                    console::note(&format!("session {session} was dropped to make room"));
+                }
+                self.apply_and_append(message, own_session, peer).map(|()| Reply::Kept)
+            }
             _ => self.apply_and_append(message, own_session, peer).map(|()| Reply::Kept),
         }
     }
@@ -180,17 +220,13 @@ impl SessionFile {
         own_session: &mut Option<SessionId>,
         peer: SocketAddr,
     ) -> Result<(), String> {
+        self.shorten()?;
         self.register.change(message, own_session)?;
-        let line = line(message)?;
-        if let Err(error) = self.file.write_all(&line) {
-            // A torn line would damage all lines after it.
-            let _ = self.file.set_len(self.bytes);
-            self.register.undo(message);
-            let why = format!("the witness cannot write {} ({error})", self.path.display());
-            console::warning(&why);
-            return Err(why);
-        }
-        self.bytes += line.len() as u64;
+        let line = match message.clone() {
+            Message::Judged { session, sentence, .. } => line(&Message::Judged { session, sentence, secret: None })?,
+            message => line(&message)?,
+        };
+        self.append(&line).inspect_err(|_| self.register.undo(message))?;
         match message {
             Message::Begin(session) => {
                 console::note(&format!("{peer}: session {} of {} began", session.id, session.path))
@@ -200,10 +236,60 @@ impl SessionFile {
                 let waits = self.register.find(*session).map(in_words).unwrap_or_default();
                 console::notice(&format!("{peer}: sent nothing more: {waits}"));
             }
-            Message::Judged { session, sentence } => console::notice(&format!("{peer}: session {session}: {sentence}")),
-            Message::Durable { .. } | Message::Ask { .. } => {}
+            Message::Judged { session, sentence, .. } => {
+                console::notice(&format!("{peer}: session {session}: {sentence}"))
+            }
+            Message::Durable { .. } | Message::Ask { .. } | Message::Alive { .. } | Message::Dropped { .. } => {}
         }
         Ok(())
+    }
+
+    fn append(&mut self, line: &[u8]) -> Result<(), String> {
+        self.file.write_all(line).map_err(|error| {
+            // A torn line would damage all lines after it.
+            let _ = files::set_len(&self.file, self.bytes);
+            self.cannot_write(&error.to_string())
+        })?;
+        self.bytes += line.len() as u64;
+        Ok(())
+    }
+
+    /// Replaces a long file by the shortest file with the same sessions.
+    fn shorten(&mut self) -> Result<(), String> {
+        if self.bytes < self.shorten_at {
+            return Ok(());
+        }
+        let bytes = [FILE_MARK.as_bytes(), &self.register.lines()?].concat();
+        files::replace(&self.path, &bytes, ReplaceTarget::OwnPrivate(FILE_MARK))
+            .map_err(|error| error.to_string())
+            .and_then(|()| open_locked(&self.path))
+            .map(|file| self.file = file)
+            .map_err(|why| self.cannot_write(&why))?;
+        self.bytes = bytes.len() as u64;
+        self.shorten_at = FILE_MAX.max(2 * self.bytes);
+        Ok(())
+    }
+
+    /// Warns, and returns the refusal for the peer.
+    fn cannot_write(&self, why: &str) -> String {
+        let why = format!("the witness cannot write {} ({why})", self.path.display());
+        console::warning(&why);
+        why
+    }
+}
+
+/// Opens the file at `path` to append, or creates it, and locks it.
+fn open_locked(path: &Path) -> Result<File, String> {
+    let file = files::open_to_append(path, files::PRIVATE)
+        .map_err(|error| format!("{error}; name a regular file, or a new file"))?;
+    if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return Err("another witness uses it; name another file".to_owned());
+    }
+    // Another witness may have replaced the file before it ended.
+    let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    match (file.metadata().map(identity), fs::symlink_metadata(path).map(identity)) {
+        (Ok(opened), Ok(named)) if opened == named => Ok(file),
+        _ => Err("it was replaced just now; start again".to_owned()),
     }
 }
 
@@ -215,8 +301,8 @@ fn in_words(record: &Record) -> String {
     )
 }
 
-fn lock(session_file: &Mutex<SessionFile>) -> MutexGuard<'_, SessionFile> {
-    session_file.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Maximum time for an answer, or for a whole line.

@@ -12,8 +12,8 @@
 use super::witness::Connection;
 use super::{DurabilityTarget, OWN_DIR, Request, cannot_ask, file_name, new_file_name, one_buffer, perform};
 use crate::check::OwnDir;
-use conclusions::durability::examine::stamp;
-use conclusions::durability::session::{BATCH_MAX, FORMAT_VERSION, Lane, Mode, Session, SessionId};
+use conclusions::durability::examine::{put_secret, stamp};
+use conclusions::durability::session::{BATCH_MAX, FORMAT_VERSION, Lane, Mode, Secret, Session};
 use conclusions::durability::witness::Message;
 use device::guard::Request as GuardRequest;
 use device::observe::process::this_process;
@@ -83,6 +83,7 @@ struct State {
 
 struct Shared {
     session: Session,
+    secret: Secret,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -100,9 +101,10 @@ pub(super) fn run(
     // `own_dir` holds the lock of the directory until the writes end.
     let (target, own_dir) = open(request, durability_target, &lanes)?;
     let dir = own_dir.as_ref().map(|own| &own.dir);
-    let session = begin(durability_target, lanes)?;
+    let secret = new_secret()?;
+    let session = begin(durability_target, secret, lanes)?;
     console::note(&format!("{}: writing {} once, before the test", request.path, bytes(size(&session.lanes) as f64)));
-    lay_out(&session, &target)?;
+    lay_out(&session, secret, &target)?;
     if let Some(dir) = dir {
         let parent = Dir::open(Path::new(&durability_target.path));
         let sync_result =
@@ -112,10 +114,13 @@ pub(super) fn run(
     let mut connection = Connection::to(request.witness)?;
     connection.ask(&Message::Begin(session.clone())).map_err(|why| cannot_ask(request.witness, &why))?;
     console::notice(&format!("session {} writes to {}; {}", session.id, request.path, end_signals.stop_hint()));
+    console::notice(&format!(
+        "secret {secret}: note it down; after a drive lost everything, only --secret {secret} examines the session"
+    ));
 
     let zeros = vec![0; session.lanes.len()];
     let state = State { durable: zeros.clone(), confirmed: zeros, ..State::default() };
-    let shared = Arc::new(Shared { session, state: Mutex::new(state), changed: Condvar::new() });
+    let shared = Arc::new(Shared { session, secret, state: Mutex::new(state), changed: Condvar::new() });
     let mut threads = Vec::new();
     for number in 0..shared.session.lanes.len() {
         let mut worker = Worker::new(shared.clone(), number, &target, dir)?;
@@ -197,17 +202,21 @@ fn open(
     Ok((Arc::new(target), dir))
 }
 
-fn begin(durability_target: &DurabilityTarget, lanes: Vec<Lane>) -> Result<Session, Failure> {
-    let mut id = [0; 16];
+fn new_secret() -> Result<Secret, Failure> {
+    let mut secret = [0; 16];
     File::open("/dev/urandom")
-        .and_then(|mut file| file.read_exact(&mut id))
-        .map_err(|error| Failure::environment(format!("cannot choose a session id - {error} - check /dev/urandom")))?;
+        .and_then(|mut file| file.read_exact(&mut secret))
+        .map_err(|error| Failure::environment(format!("cannot choose a secret - {error} - check /dev/urandom")))?;
+    Ok(Secret(u128::from_le_bytes(secret)))
+}
+
+fn begin(durability_target: &DurabilityTarget, secret: Secret, lanes: Vec<Lane>) -> Result<Session, Failure> {
     let process = this_process().ok_or_else(|| {
         Failure::environment("cannot tell this boot from the next - /proc has no boot_id - mount /proc")
     })?;
     Ok(Session {
         format_version: FORMAT_VERSION,
-        id: SessionId(u128::from_le_bytes(id)),
+        id: secret.session(),
         subject: printable(&durability_target.subject).into_owned(),
         path: printable(&durability_target.path).into_owned(),
         disk: durability_target.disk_identity(),
@@ -221,7 +230,7 @@ fn begin(durability_target: &DurabilityTarget, lanes: Vec<Lane>) -> Result<Sessi
 
 /// Writes every slot once, as sequence 0. Overwriting allocated blocks needs no metadata, so FUA suffices to make a
 /// write durable.
-fn lay_out(session: &Session, target: &Target) -> Result<(), Failure> {
+fn lay_out(session: &Session, secret: Secret, target: &Target) -> Result<(), Failure> {
     let failed = |why: String| Failure::device(format!("cannot write {} - {why}", target.name()));
     let mut random = Random::new(session.id.0 as u64);
     // The first lane is always written, also for the mode rename: its sectors identify the session.
@@ -233,6 +242,7 @@ fn lay_out(session: &Session, target: &Target) -> Result<(), Failure> {
         for first in (0..u64::from(lane.slots)).step_by(per_write as usize) {
             for (slot, part) in (first..).zip(buf.chunks_exact_mut(len)) {
                 fill(part, &mut random);
+                put_secret(part, secret);
                 stamp(part, session.id, number, lane, slot, 0);
             }
             let outcome = perform(target.fd(), OpKind::Write, lane.offset(first), &mut buf, WriteSync::No);
@@ -319,11 +329,16 @@ impl Shared {
                 let Some(remaining) = HEARTBEAT.checked_sub(wait_start.elapsed()) else { break };
                 state = self.changed.wait_timeout(state, remaining).unwrap_or_else(PoisonError::into_inner).0;
             }
+            let has_progress = state.durable != state.confirmed || state.phase != sent_phase;
             let (phase, upto, is_over) = (state.phase, state.durable.clone(), state.is_over);
             let stop = state.stop.clone();
             drop(state);
             let session = self.session.id;
-            let ask_result = connection.ask(&Message::Durable { session, phase, upto: upto.clone() }).and_then(|_| {
+            let message = match has_progress {
+                true => Message::Durable { session, phase, upto: upto.clone() },
+                false => Message::Alive { session },
+            };
+            let ask_result = connection.ask(&message).and_then(|_| {
                 let (why, failed) = match stop.filter(|_| is_over) {
                     None | Some(Stop::Witness(_)) => return Ok(()),
                     Some(Stop::Requested(why)) => (why, false),
@@ -448,6 +463,7 @@ impl Worker {
             self.sequence += 1;
             let slot = self.lane.slot(self.sequence);
             fill(&mut self.buf, &mut self.random);
+            put_secret(&mut self.buf, self.shared.secret);
             stamp(&mut self.buf, self.shared.session.id, self.number as u32, &self.lane, slot, self.sequence);
             let offset = self.lane.offset(slot);
             match &self.writer {
