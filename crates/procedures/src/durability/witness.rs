@@ -16,10 +16,10 @@ use serde::Serialize;
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{BufReader, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -180,9 +180,10 @@ impl SessionFile {
         let (register, mut bytes) = WitnessSessions::load(BufReader::new(&file))?;
         if bytes == 0 {
             bytes = FILE_MARK.len() as u64;
-            files::set_len(&file, 0)
-                .and_then(|()| file.write_all(FILE_MARK.as_bytes()))
-                .map_err(|error| error.to_string())?;
+            // An empty or torn file may be readable by others, unlike a new one.
+            let begun =
+                file.set_permissions(Permissions::from_mode(files::PRIVATE)).and_then(|()| files::set_len(&file, 0));
+            begun.and_then(|()| file.write_all(FILE_MARK.as_bytes())).map_err(|error| error.to_string())?;
         }
         files::set_len(&file, bytes).map_err(|error| error.to_string())?;
         Ok(Self { register, path: path.to_owned(), file, bytes, shorten_at: FILE_MAX })
