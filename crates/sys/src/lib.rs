@@ -17,6 +17,7 @@ pub mod process;
 pub mod random;
 pub mod ring;
 pub mod salt;
+pub mod users;
 
 /// Remedy for `error`: how to raise the limit if no file descriptors are left. For any other error: `otherwise`.
 pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {

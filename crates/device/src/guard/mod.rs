@@ -21,6 +21,7 @@ mod evidence;
 mod examine;
 mod in_use;
 mod preparation;
+mod processes;
 mod refusal;
 mod target_devices;
 
@@ -34,9 +35,9 @@ use evidence::Sampling;
 pub use examine::{EraseSafety, GuardReport};
 use examine::{Examined, ResolvedTarget};
 pub(crate) use examine::{activity, users_of};
-pub use in_use::Opener;
 pub(crate) use preparation::UsedPart;
 pub use preparation::{DeviceRecord, PREPARATION, Prepared, RandomOrder, Records, StateError, VerifiedSample, unix_s};
+pub use processes::Opener;
 pub use refusal::{GuardRefusals, Reason, Refusal};
 use results::parallel::in_parallel;
 use std::path::{Path, PathBuf};

@@ -178,6 +178,7 @@ fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
     place.run_once(&place.request("ours"), SIZE as usize);
     let file = fs::OpenOptions::new().append(true).open(place.path("ours")).unwrap();
     io::Write::write_all(&mut &file, &[7; 4096]).unwrap();
+    drop(file);
     place.assert_refused(&place.request("ours"), "data in 1 of ");
 }
 

@@ -4,6 +4,7 @@
 mod bench;
 mod beneath;
 mod erase_names;
+mod hidden;
 mod other_process;
 
 use super::*;
