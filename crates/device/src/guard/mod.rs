@@ -17,12 +17,16 @@
 mod ask;
 mod claim;
 mod consent;
+mod contents;
 mod evidence;
 mod examine;
+mod formats;
 mod in_use;
+mod labels;
 mod preparation;
 mod processes;
 mod refusal;
+mod signatures;
 mod target_devices;
 
 use crate::discover;

@@ -176,10 +176,16 @@ pub enum Reason {
     Io { tried: &'static str, source: io::Error },
 }
 
-/// Evidence in one line.
+/// Evidence in one line. Samples of data need no explanation if the format of the data is known.
 pub(super) fn list(evidence: &[Evidence]) -> String {
-    let items: Vec<String> = evidence.iter().map(ToString::to_string).collect();
-    items.join("; ")
+    let has_owner = evidence.iter().any(Evidence::has_owner);
+    let item = |one: &Evidence| match one {
+        Evidence::Data { samples, samples_tried, .. } if has_owner => {
+            format!("data in {samples} of {samples_tried} samples")
+        }
+        other => other.to_string(),
+    };
+    evidence.iter().map(item).collect::<Vec<_>>().join("; ")
 }
 
 fn open_elsewhere(openers: &[Opener]) -> String {
