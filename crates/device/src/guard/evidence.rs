@@ -31,6 +31,8 @@ pub enum Evidence {
         details: Vec<String>,
         /// Where the signature is, in words, unless it is at its usual place on the device.
         place: Option<String>,
+        /// Offset of the magic number.
+        at: u64,
     },
     /// A device of an Aerospike database, with its namespace.
     Aerospike { namespace: Option<String> },
@@ -51,10 +53,20 @@ impl Evidence {
     }
 
     /// True if `evidence` has a store of flashproof's own record engine, and no data of another owner. The header alone
-    /// does not prove that the store is intact: data written later may leave the header in place.
+    /// does not prove that the store is intact: data written later may leave the header in place. Samples of the store's
+    /// blocks are compared by the code that opens the store.
+    ///
+    /// Signatures of lost partitions behind the header do not count: formatting leaves older data there, and a record
+    /// may look like a superblock.
     pub(super) fn is_store_alone(evidence: &[Self]) -> bool {
-        evidence.iter().any(|one| matches!(one, Self::RecordStore { .. }))
-            && evidence.iter().all(|one| matches!(one, Self::RecordStore { .. }) || !one.has_owner())
+        /// Bytes that formatting clears: `store::DEVICE_HEADER_BYTES`.
+        const HEADER_BYTES: u64 = 8 << 20;
+        let is_of_store = |one: &Self| match one {
+            Self::RecordStore { .. } => true,
+            Self::Signature { place: Some(_), at, .. } => *at >= HEADER_BYTES,
+            other => !other.has_owner(),
+        };
+        evidence.iter().any(|one| matches!(one, Self::RecordStore { .. })) && evidence.iter().all(is_of_store)
     }
 }
 
@@ -63,7 +75,7 @@ impl fmt::Display for Evidence {
         match self {
             Self::PartitionTable { name, partitions: None } => f.write_str(name),
             Self::PartitionTable { name, partitions: Some(n) } => write!(f, "{name} with {n} partitions"),
-            Self::Signature { name, details, place } => {
+            Self::Signature { name, details, place, .. } => {
                 f.write_str(name)?;
                 details.iter().try_for_each(|detail| write!(f, ", {detail}"))?;
                 place.iter().try_for_each(|place| write!(f, " ({place})"))
@@ -109,14 +121,17 @@ struct Tally {
 }
 
 impl Tally {
-    /// Counts the sample read at `at` and returns its bytes.
+    /// Counts the sample read at `at`. Returns its bytes if some are foreign: only these can have a foreign format.
     fn take<'a>(&mut self, at: u64, result: io::Result<&'a [u8]>, (key, is_file): (Option<u64>, bool)) -> &'a [u8] {
         self.tried += 1;
         match result {
-            Ok(bytes) => {
-                self.foreign_at.extend(foreign_sector(bytes, key, is_file).map(|first| at + first as u64));
-                bytes
-            }
+            Ok(bytes) => match foreign_sector(bytes, key, is_file) {
+                Some(first) => {
+                    self.foreign_at.push(at + first as u64);
+                    bytes
+                }
+                None => &[],
+            },
             Err(error) => {
                 self.failed.push((at, error));
                 &[]

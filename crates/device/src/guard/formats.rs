@@ -31,6 +31,7 @@ pub(super) fn known_formats(contents: &Contents) -> Vec<Evidence> {
         }
     }
     evidence.extend(software_raid_at_end(contents));
+    evidence.extend(jmicron(contents));
     evidence.extend(zfs(contents));
     evidence.extend(xfs_log(contents));
     evidence.extend(inno_db(contents));
@@ -53,7 +54,7 @@ fn signature(contents: &Contents, magic: &Magic) -> Option<Evidence> {
     };
     let details = (magic.details)(contents, extent.map_or(at, |extent| extent.start), at);
     let name = if magic.name == EXT { ext_version(contents, at) } else { magic.name };
-    Some(Evidence::Signature { name, details, place })
+    Some(Evidence::Signature { name, details, place, at })
 }
 
 /// The byte of `magic` at an offset in `extent`; from its end if the offset is negative.
@@ -170,7 +171,16 @@ fn software_raid_at_end(contents: &Contents) -> Option<Evidence> {
         (false, true) => ("a software RAID member (superblock 0.90)", Vec::new()),
         (false, false) => return None,
     };
-    Some(Evidence::Signature { name, details, place: None })
+    let at = if is_member(&at_1_0) { at_1_0 } else { at_0_90.unwrap_or_default() };
+    Some(Evidence::Signature { name, details, place: None, at })
+}
+
+/// The superblock of a JMicron RAID: its 64 words of 16 bits have the sum 0 or 1.
+fn jmicron(contents: &Contents) -> Option<Evidence> {
+    let at = (contents.size_bytes / 512 * 512).checked_sub(512)?;
+    let bytes = contents.count_unstamped(at, 128).filter(|bytes| bytes.starts_with(b"JM"))?;
+    let sum = bytes.chunks_exact(2).fold(0_u16, |sum, word| sum.wrapping_add(little_endian(word) as u16));
+    (sum <= 1).then(|| Evidence::Signature { name: "a JMicron RAID member", details: Vec::new(), place: None, at })
 }
 
 /// Layout: two labels of 256 KiB at the start and two at the end. The second half of a label is a ring of uberblocks of
@@ -191,14 +201,15 @@ fn zfs(contents: &Contents) -> Option<Evidence> {
         name: "a ZFS pool member",
         details: labels::zfs(contents, at / label * label),
         place: None,
+        at,
     })
 }
 
 /// An external log of XFS: the header of a log record in one of the first 512 sectors.
 fn xfs_log(contents: &Contents) -> Option<Evidence> {
     let mut sectors = (0..512).map(|sector| sector * 512);
-    sectors.find(|at| contents.count_unstamped(*at, 8) == Some(b"\xfe\xed\xba\xbe\0\0\0\x01"))?;
-    Some(Evidence::Signature { name: "an external log of XFS", details: Vec::new(), place: None })
+    let at = sectors.find(|at| contents.count_unstamped(*at, 8) == Some(b"\xfe\xed\xba\xbe\0\0\0\x01"))?;
+    Some(Evidence::Signature { name: "an external log of XFS", details: Vec::new(), place: None, at })
 }
 
 /// The first page of an InnoDB tablespace on a raw device: page 0 (byte 4) of type 8 (byte 24), whose header repeats
@@ -208,7 +219,7 @@ fn inno_db(contents: &Contents) -> Option<Evidence> {
     let is_first = page[..4] != [0; 4] && page[4..8] == [0; 4] && page[24..26] == [0, 8];
     let has_size = page[46..50] != [0; 4];
     let is_one = is_first && has_size && page[34..38] == page[38..42];
-    is_one.then(|| Evidence::Signature { name: "an InnoDB tablespace", details: Vec::new(), place: None })
+    is_one.then(|| Evidence::Signature { name: "an InnoDB tablespace", details: Vec::new(), place: None, at: 0 })
 }
 
 #[cfg(test)]

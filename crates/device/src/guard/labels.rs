@@ -114,8 +114,8 @@ pub(super) fn jfs(contents: &Contents, _: u64, start: u64) -> Vec<String> {
     label_or_uuid(contents, (start + 152, 16), start + 136)
 }
 
-pub(super) fn nilfs(contents: &Contents, _: u64, magic_at: u64) -> Vec<String> {
-    label_or_uuid(contents, (magic_at + 162, 80), magic_at + 146)
+pub(super) fn nilfs(contents: &Contents, _: u64, start: u64) -> Vec<String> {
+    label_or_uuid(contents, (start + 168, 80), start + 152)
 }
 
 pub(super) fn reiserfs(contents: &Contents, _: u64, magic_at: u64) -> Vec<String> {

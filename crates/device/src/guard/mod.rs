@@ -90,7 +90,7 @@ pub struct Request {
     /// True if every write must be on the medium when it completes (`O_DSYNC`).
     pub odsync: bool,
     /// True if the run uses and keeps the record store on the device. Such a run needs no consent. The code that opens
-    /// the store checks its settings.
+    /// the store checks its settings, and samples of its blocks.
     pub keeps_store: bool,
     /// Purpose, in words; stored in the record.
     pub purpose: String,

@@ -75,7 +75,8 @@ pub(super) const MAGICS: &[Magic] = &[
     at("an F2FS file system", &[KIB, 5 * KIB], b"\x10\x20\xf5\xf2").with(labels::f2fs),
     at("a bcachefs file system", &[4 * KIB + 24, 2 * MIB + 24, 24 - MIB], b"\xc6\x85\x73\xf6\x66\xce\x90\xa9"),
     at("a JFS file system", &[32 * KIB], b"JFS1").with(labels::jfs),
-    at("a NILFS2 file system", &[KIB + 6, 6 - 4 * KIB], b"\x34\x34").with(labels::nilfs),
+    // Revision 2.0, then the magic number.
+    at("a NILFS2 file system", &[KIB, -4 * KIB], b"\x02\0\0\0\0\0\x34\x34").with(labels::nilfs),
     at("a ReiserFS file system", &[8 * KIB + 0x34, 64 * KIB + 0x34], b"ReIsErFs").with(labels::reiserfs),
     at("a ReiserFS file system", &[8 * KIB + 20], b"ReIsErFs"),
     at("a ReiserFS file system", &[64 * KIB + 0x34], b"ReIsEr2Fs").with(labels::reiserfs),
@@ -174,12 +175,13 @@ pub(super) const MAGICS: &[Magic] = &[
     at("a HighPoint RAID member", &[4640], b"\xf0\x16\x78\x5a"),
     at("a HighPoint RAID member", &[4640], b"\xfd\x16\x78\x5a"),
     at("an Intel RAID member", &[-1024, -8192], b"Intel Raid ISM Cfg Sig. "),
-    at("a JMicron RAID member", &[-512], b"JM"),
     at("an LSI RAID member", &[-512], b"$XIDE$"),
     at("an NVIDIA RAID member", &[-1024], b"NVIDIA  "),
     at("a Promise RAID member", PROMISE_AT, b"Promise Technology, Inc."),
     at("a Silicon Image RAID member", &[0x60 - 512], b"\0\0\0\x2f"),
-    at("a VIA RAID member", &[-512], b"\x55\xaa"),
+    at("a VIA RAID member", &[-512], b"\x55\xaa\0"),
+    at("a VIA RAID member", &[-512], b"\x55\xaa\x01"),
+    at("a VIA RAID member", &[-512], b"\x55\xaa\x02"),
 ];
 
 pub(super) const EXT: &str = "an ext2, ext3 or ext4 file system";

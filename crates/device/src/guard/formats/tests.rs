@@ -53,10 +53,15 @@ fn a_store_of_our_own_is_named_as_one() {
     let store = Evidence::RecordStore { namespace: None };
     let data = Evidence::Data { samples: 1, samples_tried: 2, first_at: 0, why: String::new() };
     assert!(Evidence::is_store_alone(&[store.clone(), data.clone()]) && !Evidence::is_store_alone(&[data]));
-    assert!(!Evidence::is_store_alone(&[
-        store,
-        Evidence::Signature { name: "a software RAID member", details: Vec::new(), place: None }
-    ]));
+    let signature = |place: Option<&str>, at| {
+        let place = place.map(str::to_owned);
+        [store.clone(), Evidence::Signature { name: "a software RAID member", details: Vec::new(), place, at }]
+    };
+    for at in [4096, 1 << 30] {
+        assert!(!Evidence::is_store_alone(&signature(None, at)));
+    }
+    assert!(!Evidence::is_store_alone(&signature(Some("in a partition"), 1 << 20)), "formatting cleared this place");
+    assert!(Evidence::is_store_alone(&signature(Some("in a partition"), 1 << 30)), "older than the store, or a record");
 }
 
 #[test]
@@ -275,11 +280,26 @@ const OF_LIBBLKID: &[(&str, &str)] = &[
 #[test]
 fn every_format_that_libblkid_knows_has_a_name() {
     // These are recognised by functions, with tests of their own.
-    const BY_FUNCTION: [&str; 4] =
-        ["an external log of XFS", "a ZFS pool member", "a GPT partition table", "an MBR partition table"];
+    const BY_FUNCTION: [&str; 5] = [
+        "an external log of XFS",
+        "a JMicron RAID member",
+        "a ZFS pool member",
+        "a GPT partition table",
+        "an MBR partition table",
+    ];
     let names: Vec<&str> = MAGICS.iter().chain(TABLES).map(|magic| magic.name).chain(BY_FUNCTION).collect();
     let missing: Vec<_> = OF_LIBBLKID.iter().filter(|(_, name)| !names.contains(name)).collect();
     assert!(missing.is_empty(), "{missing:?}");
+}
+
+#[test]
+fn a_jmicron_superblock_counts_with_its_checksum_only() {
+    let mut superblock = [0; 128];
+    superblock[..2].copy_from_slice(b"JM");
+    assert!(on_device(SIZE - 512, &superblock).is_empty());
+    let sum = 0_u16.wrapping_sub(u16::from_le_bytes(*b"JM"));
+    superblock[4..6].copy_from_slice(&sum.to_le_bytes());
+    assert_eq!(on_device(SIZE - 512, &superblock), ["a JMicron RAID member"]);
 }
 
 #[test]
