@@ -285,6 +285,7 @@ mod tests {
             name: "ext4 file system",
             details: Vec::new(),
             place: None,
+            at: 1080,
         }]));
         assert_eq!(content(&asked.safety), "ext4 file system");
         assert_eq!(why(&asked), "a test would erase it: needs --erase S123");
