@@ -223,7 +223,7 @@ fn a_file_system_is_asked_for_and_given_by_its_exact_name() {
     let Some(case) = Case::with_file_system() else { return };
     let name = case.device.name.clone();
     let advice = format!("pass `--erase {name}` or set FLASHPROOF_ERASE={name} (exactly as you gave the device)");
-    let why = ["an ext2, ext3 or ext4 file system", "it would be erased", advice.as_str()];
+    let why = ["an ext4 file system, UUID ", "it would be erased", advice.as_str()];
     case.refused(&[], &why);
     // None of these is the name of the device: a part of the name, the name without /dev/, a wildcard, another word.
     for wrong in [&name[..name.len() - 1], name.trim_start_matches("/dev/"), "/dev/*", "yes"] {
@@ -253,7 +253,7 @@ fn the_environment_may_give_leave_too() {
     let run = |variable: &str| case.run_with(&[("FLASHPROOF_ERASE", variable)]);
     run("/dev/null").expect_error(3, &["it would be erased"]);
     let ended = run(&format!("/dev/null {name}")).expect(0);
-    assert!(ended.stderr.contains(&format!("{name}: erasing an ext2, ext3 or ext4 file system")), "{}", ended.stderr);
+    assert!(ended.stderr.contains(&format!("{name}: erasing an ext4 file system, UUID ")), "{}", ended.stderr);
 }
 
 #[test]

@@ -173,14 +173,30 @@ fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between()
         return;
     }
     let formatted = bench.read("records");
-    let (begin, tail) = (8 << 20, SIZE - (1 << 20));
+    let (begin, tail) = (8 << 20, SIZE - (4 << 20));
     assert!(formatted.starts_with(b"flashproof store"));
-    // The marks of two cores follow the header.
+    // The marks of two cores follow the header. The first block of the second core is at the start of the tail.
     assert!(formatted[4096..4104] != content[4096..4104]);
-    assert!(formatted[20 << 10..begin].iter().chain(&formatted[tail..]).all(|byte| *byte == 0));
-    assert!(formatted[begin..tail] == content[begin..tail], "the data in between is unchanged");
+    assert!(formatted[20 << 10..begin + 512].iter().chain(&formatted[tail..]).all(|byte| *byte == 0));
+    assert!(formatted[begin + 4096..tail] == content[begin + 4096..tail], "the data in between is unchanged");
     // The next start needs no consent.
     serve_once(&bench, &config(SMALL), &[]).unwrap();
+}
+
+#[test]
+fn foreign_data_behind_a_header_is_asked_about() {
+    const HEADER_BYTES: usize = 8 << 20;
+    let bench = Bench::new();
+    if serve_once(&bench, &config(SMALL), &[]).is_none() {
+        return;
+    }
+    let mut content = bench.read("records");
+    content[HEADER_BYTES..HEADER_BYTES + (2 << 20)].fill(b'x');
+    bench.write("records", &content);
+    let said = ["records of namespace \"test\"", "data in ", "--erase"];
+    refused(&bench, &config(SMALL), &said);
+    assert!(content == bench.read("records"), "nothing was written");
+    serve_once(&bench, &config(SMALL), &["--erase", "records"]).unwrap();
 }
 
 #[test]

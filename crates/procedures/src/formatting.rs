@@ -1,12 +1,14 @@
 //! Formats devices for a record store. If a device cannot be cleared, no device gets a header.
 //!
 //! ```text
-//! clear both ends of each device -> write the header of each
+//! clear both ends of each device, and the first block of each core -> write the header of each
 //! ```
 //!
 //! Both ends of a device can have signatures of file systems, arrays and partition tables. A signature can remain after
 //! the store's header has replaced the first bytes, and the next boot could assemble an array. A header is written
-//! after both ends are cleared, so a device with a header has no such signature. The rest of the device is unchanged.
+//! after both ends are cleared, so a device with a header has no such signature. The header of the first block of each
+//! core is cleared too, so that a store without records differs from foreign data behind a store's header
+//! ([`DeviceHeader::foreign_block`]). The rest of the device is unchanged.
 
 use device::target::Target;
 use engine::threads::Threads;
@@ -15,12 +17,12 @@ use engine::{IoEngine, Wait};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{DEVICE_HEADER_BYTES, DeviceHeader};
+use store::{BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader};
 use sys::buffer::Buf;
 use sys::op::{Op, OpKind, WriteSync};
 
-/// Bytes cleared at the end of a device: the range that the guard examines.
-const TAIL_BYTES: u64 = 1 << 20;
+/// Bytes cleared at the end of a device. The signatures of arrays and partition tables are in this range.
+const TAIL_BYTES: u64 = 4 << 20;
 
 /// Maximum transfer, bytes.
 const BYTES_MAX: usize = 1 << 20;
@@ -32,8 +34,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// While devices are being cleared, none has a header.
 pub fn format(devices: &[(Arc<Target>, DeviceHeader)]) -> Result<(), String> {
     let failed = |target: &Target, error| format!("cannot format {} - {error}", target.name());
-    for (target, _) in devices {
-        clear(target).map_err(|error| failed(target, error))?;
+    for (target, header) in devices {
+        clear(target, header).map_err(|error| failed(target, error))?;
     }
     for (target, header) in devices {
         Transfers::new(target)
@@ -48,13 +50,19 @@ pub fn read_begin(target: &Arc<Target>, bytes: usize) -> io::Result<Vec<u8>> {
     Transfers::new(target)?.read(0, bytes)
 }
 
-fn clear(target: &Arc<Target>) -> io::Result<()> {
+fn clear(target: &Arc<Target>, header: &DeviceHeader) -> io::Result<()> {
     let mut transfers = Transfers::new(target)?;
     let zeros = vec![0; BYTES_MAX];
     let unit = u64::from(target.min_io_bytes());
-    transfers.write(target.size_bytes().saturating_sub(TAIL_BYTES) / unit * unit, &zeros)?;
+    let tail_at = target.size_bytes().saturating_sub(TAIL_BYTES) / unit * unit;
+    (tail_at..tail_at + TAIL_BYTES).step_by(BYTES_MAX).try_for_each(|at| transfers.write(at, &zeros))?;
     // From the start on, so that the old header is cleared first.
-    (0..DEVICE_HEADER_BYTES).step_by(BYTES_MAX).try_for_each(|at| transfers.write(at, &zeros))
+    (0..DEVICE_HEADER_BYTES).step_by(BYTES_MAX).try_for_each(|at| transfers.write(at, &zeros))?;
+    for core in 0..header.cores {
+        let space = header.space(target.size_bytes(), 0, core, target.min_io_bytes()).map_err(io::Error::other)?;
+        transfers.write(space.range.start, &zeros[..BORDER_BYTES.next_multiple_of(unit as usize)])?;
+    }
+    Ok(())
 }
 
 /// Sequential reads and writes of one device by a thread, which works where io_uring is forbidden.

@@ -248,7 +248,7 @@ pub fn consent(requests: &[Request], erase: &[String], other_devices: &[String])
     // Opening an existing store erases nothing.
     for consent in consents.iter().filter(|consent| !consent.erases().is_empty() && !consent.keeps_store()) {
         let erased: Vec<_> = consent.erases().iter().map(ToString::to_string).collect();
-        console::notice(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
+        console::notice(&format!("{}: erasing {}", consent.name(), erased.join("; ")));
     }
     Ok(consents)
 }

@@ -11,9 +11,11 @@
 //! Devices of a namespace that are formatted together have the same random number, the set: a device of another set
 //! does not belong to the namespace.
 
-use crate::record::{u16_at, u32_at, u64_at};
+use crate::record::{BlockHeader, HeaderState, u16_at, u32_at, u64_at};
+use crate::seal::Mark;
 use crate::{MARKS_BYTES, Namespace, Space};
 use crc32fast::Hasher;
+use std::io;
 use std::ops::Range;
 use sys::op::TargetId;
 use sys::random::Random;
@@ -29,6 +31,9 @@ const BLOCKS_MIN: u64 = 8;
 
 /// Maximum number of cores: the space behind the header has room for the marks of this many cores.
 const CORES_MAX: u16 = ((DEVICE_HEADER_BYTES - WRITTEN_BYTES as u64) / MARKS_BYTES) as u16;
+
+/// Bytes of the border of a write block, which have its header.
+pub const BORDER_BYTES: usize = 512;
 
 const MAGIC: &[u8; 16] = b"flashproof store";
 const FORMAT: u32 = 3;
@@ -136,6 +141,29 @@ impl DeviceHeader {
         if differences.is_empty() { HeaderCheck::Open(header) } else { HeaderCheck::Differs(differences) }
     }
 
+    /// Offset of a write block with foreign data in the place of the store's: data that opening the store would lose.
+    ///
+    /// Checked are the first block of each core, which formatting clears, and samples of the blocks that have a header
+    /// according to the marks. Data behind those blocks may be older than the store. Zeros and unreadable blocks are
+    /// damage of the store, not foreign data. `read` reads a number of bytes at an offset.
+    pub fn foreign_block(&self, seed: u64, read: impl Fn(u64, usize) -> io::Result<Vec<u8>>) -> Option<u64> {
+        const SAMPLES: u64 = 256;
+        let mut random = Random::new(seed);
+        (0..self.cores).find_map(|core| {
+            let space = self.space(self.device_bytes, 0, core, BORDER_BYTES as u32).ok()?;
+            let marks = read(space.marks_offset, MARKS_BYTES as usize).unwrap_or_default();
+            let certain = Mark::read_both(&marks, space.id).0.iter().map(|mark| mark.bounds.certain).max().unwrap_or(0);
+            let samples = (0..SAMPLES.min(certain.into())).map(|_| random.below(certain.into()) as u32);
+            let offset_of = |block: u32| space.range.start + u64::from(block) * u64::from(self.write_block_bytes);
+            let is_foreign = |block: &u32| {
+                let border = read(offset_of(*block), BORDER_BYTES).unwrap_or_default();
+                border.iter().any(|byte| *byte != 0)
+                    && BlockHeader::read(&border, space.id, *block) == HeaderState::None
+            };
+            std::iter::once(0).chain(samples).find(is_foreign).map(offset_of)
+        })
+    }
+
     /// Number that distinguishes the device's records from the records of all other devices.
     fn id(&self) -> u64 {
         Random::new(self.device_set.wrapping_add(self.index.into())).next_u64()
@@ -177,6 +205,7 @@ fn checksum(bytes: &[u8]) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::seal::Bounds;
 
     fn header() -> DeviceHeader {
         DeviceHeader::new(&Namespace::new("test"), 2, 1, 4, 77).sized(1 << 40)
@@ -216,5 +245,34 @@ mod tests {
         let other = DeviceHeader { index: 0, ..header() }.space(least, 3, 0, 512).unwrap();
         assert_ne!(space(0).id, other.id, "devices of a set have ids of their own");
         assert!(header().space(least - 1, 3, 0, 512).unwrap_err().contains("needs 12582912"));
+    }
+
+    #[test]
+    fn data_in_the_place_of_a_block_is_foreign_and_zeros_and_older_data_behind_are_not() {
+        let block_bytes = u64::from(header().write_block_bytes);
+        let header = header().sized(DEVICE_HEADER_BYTES + 4 * 8 * block_bytes);
+        let mut device = vec![0; header.device_bytes as usize];
+        let foreign = |device: &[u8]| {
+            let read = |at: u64, bytes: usize| Ok(device[at as usize..][..bytes].to_vec());
+            header.foreign_block(1, read)
+        };
+        let space = header.space(header.device_bytes, 0, 2, 512).unwrap();
+        let at = |block: u64| (space.range.start + block * block_bytes) as usize;
+        device[at(4)..at(5)].fill(7);
+        assert_eq!(foreign(&device), None, "data older than the store");
+        device[at(0)] = 7;
+        assert_eq!(foreign(&device), Some(space.range.start));
+
+        let mark = Mark { bounds: Bounds { certain: 3, ..Bounds::default() }, ..Mark::default() };
+        mark.write(&mut device[space.marks_offset as usize..][..4096], space.id);
+        for block in 0..3 {
+            let of_store = BlockHeader { id: space.id, block, ..BlockHeader::default() };
+            of_store.write(&mut device[at(block.into())..][..48]);
+        }
+        assert_eq!(foreign(&device), None);
+        device[at(1)..at(1) + 48].fill(0);
+        assert_eq!(foreign(&device), None, "a lost header is damage");
+        device[at(1)] = 7;
+        assert_eq!(foreign(&device), Some(at(1) as u64));
     }
 }

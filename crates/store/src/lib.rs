@@ -36,7 +36,7 @@ mod verification;
 mod volume;
 pub mod wire;
 
-pub use device_header::{DEVICE_HEADER_BYTES, DeviceHeader, HeaderCheck, WRITTEN_BYTES};
+pub use device_header::{BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HeaderCheck, WRITTEN_BYTES};
 pub use io::{IoCounts, IoSnapshot};
 pub use issuer::Overload;
 pub use namespace::{Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, Statistics, write_unit_bytes};

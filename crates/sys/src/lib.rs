@@ -18,6 +18,7 @@ pub mod process;
 pub mod random;
 pub mod ring;
 pub mod salt;
+pub mod users;
 
 // Numbers of 64 bits and addresses go to the kernel in one argument of a system call.
 const _: () = assert!(usize::BITS == 64, "flashproof needs a 64-bit system");

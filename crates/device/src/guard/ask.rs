@@ -11,9 +11,9 @@ use super::evidence::Evidence;
 use super::refusal::{Reason, list};
 use crate::discover::{DeviceFacts, Disk, Resolved, SysDir, disks, file_identity, resolve};
 use results::units;
-use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
+use std::{fmt, fs};
 
 /// A question about one device.
 #[derive(Debug)]
@@ -76,11 +76,11 @@ impl<'a> EraseAnswers<'a> {
 
     /// Decides if the device of `question` may be erased.
     ///
-    /// A path in a script may lead to another drive after a reboot, so a path is not enough if the data on the drive
-    /// has an owner. On a terminal a path is enough, because the question shows which drive the path leads to now.
+    /// A path in a script may lead to another drive after a reboot, so a path is not enough if the drive has a lasting
+    /// name. On a terminal a path is enough, because the question shows which drive the path leads to now.
     pub(super) fn decide(&mut self, question: &Question<'_>, root: &Path) -> Result<(), Reason> {
         let names = DeviceNames::of(question.facts, root);
-        let needs_lasting = names.unique_lasting_name().is_some() && question.evidence.iter().any(Evidence::has_owner);
+        let needs_lasting = names.unique_lasting_name().is_some();
         let device_name = question.name;
         let erase_name = names.lasting_erase_name(device_name);
         let pass_advice = format!("pass `--erase {erase_name}` or set FLASHPROOF_ERASE={erase_name}");
@@ -249,7 +249,21 @@ fn lasting_names(facts: &DeviceFacts, root: &Path) -> Vec<LastingName> {
     });
     let serial = lasting_name("its serial number", &facts.serial, |disk| &disk.serial);
     let wwid = lasting_name("its world-wide name", &facts.wwid, |disk| &disk.wwid);
-    [serial, wwid, mapped].into_iter().flatten().collect()
+    let by_id = by_id_link(facts, root).map(|path| LastingName {
+        text: path.display().to_string(),
+        description: "its link in /dev/disk/by-id",
+        other_devices: Vec::new(),
+    });
+    [serial, wwid, mapped, by_id].into_iter().flatten().collect()
+}
+
+/// The link in /dev/disk/by-id that leads to the device; the first in the order of names, if there are several.
+fn by_id_link(facts: &DeviceFacts, root: &Path) -> Option<PathBuf> {
+    let number = facts.number?;
+    let links = fs::read_dir(root.join("dev").join(LASTING_LINKS[0])).ok()?.flatten().map(|entry| entry.path());
+    let leads_here =
+        |path: &PathBuf| matches!(resolve(path, root), Ok(Resolved::Block { number: other, .. }) if other == number);
+    links.filter(leads_here).min()
 }
 
 #[cfg(test)]

@@ -30,6 +30,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use sys::ioctl;
 use sys::open::{ByteLock, conflicting_lock, try_lock_byte};
+use sys::users::has_other_writer;
 
 /// Unit of `st_blocks`, for any block size of the file system (stat(2)).
 pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
@@ -148,7 +149,25 @@ pub(super) fn file(path: &Path, metadata: &Metadata, open_mode: OpenMode) -> Res
         return Err(Reason::Changed { what: "another file took its place".to_owned() });
     }
     mark(&file, open_mode)?;
+    check_sole_writer(&file, open_mode)?;
     Ok((file, direct))
+}
+
+/// Refuses a file with another writer that the process scan did not find, unless other shared runs may write to it.
+pub(super) fn check_sole_writer(file: &File, open_mode: OpenMode) -> Result<(), Reason> {
+    if open_mode.shared {
+        return Ok(());
+    }
+    let sole = || match has_other_writer(file.as_fd())? {
+        Some(true) => Err(io::ErrorKind::WouldBlock.into()),
+        Some(false) | None => Ok(()),
+    };
+    retry(open_mode.settle, |error| error.kind() == io::ErrorKind::WouldBlock, sole).map_err(|source| {
+        match source.kind() {
+            io::ErrorKind::WouldBlock => Reason::UnknownWriter,
+            _ => Reason::io("check that nobody else writes to it", source),
+        }
+    })
 }
 
 /// Creates a file and marks it. Returns true if the descriptor bypasses the page cache. On an error no file remains.

@@ -97,10 +97,10 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
         return Err(findings.reasons);
     }
     let mut notes = findings.notes;
-    let created = opened.is_none();
+    let (created, open_mode) = (opened.is_none(), OpenMode::of(&request, guard));
     let (file, direct) = match opened {
         Some(opened) => opened,
-        None => claim::new_file(Path::new(&request.path), OpenMode::of(&request, guard))?,
+        None => claim::new_file(Path::new(&request.path), open_mode)?,
     };
     let complete_grant = || {
         match &target.target_kind {
@@ -109,6 +109,7 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
                 check_same_size(&file, size_bytes)?;
             }
             TargetKind::File { .. } | TargetKind::NewFile { .. } => {
+                claim::check_sole_writer(&file, open_mode)?;
                 // A run that writes the whole file does not need the warning about unwritten blocks.
                 notes.extend(reserve(&file, size_bytes, &request)?.filter(|_| !request.uses_whole_device));
                 // A created file now has an inode, a grown file another length.

@@ -7,20 +7,13 @@
 //! only configfs shows the export. Programs that export a device themselves (nbd-server, qemu-nbd, ublk) have the
 //! device open, so the process scan finds them. Sources: `drivers/nvme/target/`, `drivers/target/target_core_*.c`.
 //!
-//! Other processes that have the device or file open are found by a scan.
-//!
-//! The scan compares every descriptor of every process by device number (a file: by device and inode). No other check
-//! finds a database that opens its drives without `O_EXCL`. The scan cannot see processes of other PID namespaces,
-//! descriptors that exist only in the file table of an io_uring, and users inside the kernel. The watch on the I/O
-//! counters covers these users.
+//! Other processes that have the device or file open are found by [`scan`].
 
-use super::claim::mark_in_fdinfo;
+use super::processes::{Opener, scan};
 use super::refusal::{Objections, Reason};
-use super::target_devices::{TargetDevices, TargetPart};
+use super::target_devices::TargetDevices;
 use crate::discover::{Backing, DeviceNumber, LoopDevice, SysDir, controller_names, loops, unescape};
-use std::collections::BTreeMap;
-use std::fs::{self, Metadata};
-use std::io;
+use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -177,7 +170,7 @@ impl TargetDevices {
     ) -> usize {
         let deadline = Instant::now() + settle;
         loop {
-            let (openers, unseen) = match scan(&root.join("proc"), &|metadata| self.find(metadata)) {
+            let (openers, unseen) = match scan(&root.join("proc"), &|path| self.find_at(path)) {
                 Ok(found) => found,
                 Err(source) => {
                     findings.refuse(Reason::io("list the processes", source));
@@ -344,153 +337,5 @@ fn backstores(config: &SysDir) -> Vec<Export> {
     exports
 }
 
-/// A process that has a device open.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opener {
-    pub pid: u32,
-    pub command: String,
-    /// The device that the process has open: `it`, `its partition /dev/sda1`...
-    pub description: String,
-    /// The mark of a run of this program; `None` for other programs.
-    pub(super) mark: Option<ByteLock>,
-}
-
-/// Examines all processes except this one. `find` returns the part of the target that a descriptor refers to, if any.
-/// Returns the processes that have the target open, sorted by process ID, and the number of processes that could not be
-/// examined (no permission).
-fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<TargetPart>) -> io::Result<(Vec<Opener>, u32)> {
-    let own_pid = std::process::id();
-    let (mut openers, mut unseen) = (Vec::new(), 0);
-    for entry in fs::read_dir(proc_root)? {
-        let Ok(entry) = entry else { continue };
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        if pid == own_pid {
-            continue;
-        }
-        match descriptors(&entry.path(), find) {
-            Ok(found) => openers.extend(opener(pid, &entry.path(), found)),
-            // A kernel thread has no command line and no descriptors.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_kernel_thread(&entry.path()) => {
-                unseen += 1;
-            }
-            // The process ended meanwhile.
-            Err(_) => {}
-        }
-    }
-    openers.sort_by_key(|opener: &Opener| opener.pid);
-    Ok((openers, unseen))
-}
-
-/// The target's devices that a process has open, with the mark of each descriptor.
-fn descriptors(
-    process: &Path,
-    find: &dyn Fn(&Metadata) -> Option<TargetPart>,
-) -> io::Result<BTreeMap<String, Option<ByteLock>>> {
-    let mut marks_by_part = BTreeMap::new();
-    for entry in fs::read_dir(process.join("fd"))?.flatten() {
-        // Most descriptors are sockets and pipes, which the link shows without a `stat`.
-        if !fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
-            continue;
-        }
-        let Some(TargetPart { description, readers_count }) = fs::metadata(entry.path()).ok().as_ref().and_then(find)
-        else {
-            continue;
-        };
-        let info = fs::read_to_string(process.join("fdinfo").join(entry.file_name())).unwrap_or_default();
-        if !readers_count && !may_write(&info) {
-            continue;
-        }
-        let mark: &mut Option<ByteLock> = marks_by_part.entry(description).or_default();
-        *mark = mark.or_else(|| mark_in_fdinfo(&info));
-    }
-    Ok(marks_by_part)
-}
-
-/// True if a descriptor is open for writing, by its text in fdinfo; true if unknown.
-fn may_write(info: &str) -> bool {
-    let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
-    let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
-    flags.is_none_or(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY)
-}
-
-fn opener(pid: u32, process: &Path, marks_by_part: BTreeMap<String, Option<ByteLock>>) -> Option<Opener> {
-    // A run has its lock on one descriptor; the other descriptors of the process belong to the same run.
-    let mark = marks_by_part.values().find_map(|mark| *mark);
-    let description = marks_by_part.into_keys().collect::<Vec<_>>().join(" and ");
-    let command = fs::read_to_string(process.join("comm")).unwrap_or_default();
-    let command = if command.trim().is_empty() { "name unknown".to_owned() } else { command.trim().to_owned() };
-    (!description.is_empty()).then_some(Opener { pid, command, description, mark })
-}
-
-fn is_kernel_thread(process: &Path) -> bool {
-    fs::read(process.join("cmdline")).is_ok_and(|line| line.is_empty())
-}
-
 #[cfg(test)]
 mod tests;
-
-#[cfg(test)]
-mod processes_tests {
-    use super::*;
-    use std::os::unix::fs::{MetadataExt, symlink};
-
-    fn is(file: &Path, readers_count: bool) -> impl Fn(&Metadata) -> Option<TargetPart> {
-        let inode = fs::metadata(file).unwrap().ino();
-        move |metadata: &Metadata| {
-            (metadata.ino() == inode).then(|| TargetPart { description: "it".to_owned(), readers_count })
-        }
-    }
-
-    fn process(proc_root: &Path, pid: u32, opens: &Path, fdinfo: &str) {
-        let dir = proc_root.join(pid.to_string());
-        fs::create_dir_all(dir.join("fd")).unwrap();
-        fs::create_dir_all(dir.join("fdinfo")).unwrap();
-        fs::write(dir.join("comm"), format!("command-{pid}\n")).unwrap();
-        fs::write(dir.join("cmdline"), "x").unwrap();
-        symlink(opens, dir.join("fd/3")).unwrap();
-        symlink("socket:[12]", dir.join("fd/4")).unwrap();
-        fs::write(dir.join("fdinfo/3"), fdinfo).unwrap();
-    }
-
-    #[test]
-    fn a_process_is_found_by_what_it_has_open_and_not_by_the_path() {
-        let dir = tempfile::tempdir().unwrap();
-        let (device, other, proc_root) = (dir.path().join("device"), dir.path().join("other"), dir.path().join("proc"));
-        fs::write(&device, "").unwrap();
-        fs::write(&other, "").unwrap();
-        fs::hard_link(&device, dir.path().join("alias")).unwrap();
-        process(&proc_root, 4_100_001, &dir.path().join("alias"), "pos: 0\n");
-        process(&proc_root, 4_100_002, &other, "pos: 0\n");
-        process(&proc_root, std::process::id(), &device, "pos: 0\n");
-        let (openers, unseen) = scan(&proc_root, &is(&device, true)).unwrap();
-        assert_eq!(openers.len(), 1, "{openers:?}");
-        assert_eq!(openers[0].to_string(), "it is open in process 4100001 (command-4100001)");
-        assert_eq!(openers[0].mark, None);
-        assert_eq!(unseen, 0);
-    }
-
-    #[test]
-    fn who_only_reads_counts_where_readers_count() {
-        let dir = tempfile::tempdir().unwrap();
-        let (device, proc_root) = (dir.path().join("device"), dir.path().join("proc"));
-        fs::write(&device, "").unwrap();
-        for (pid, info) in [(4_100_001, "flags:\t0100000\n"), (4_100_002, "flags:\t0100002\n"), (4_100_003, "")] {
-            process(&proc_root, pid, &device, info);
-        }
-        let pids = |readers_count| {
-            let openers = scan(&proc_root, &is(&device, readers_count)).unwrap().0;
-            openers.iter().map(|opener| opener.pid).collect::<Vec<_>>()
-        };
-        assert_eq!(pids(true), [4_100_001, 4_100_002, 4_100_003]);
-        assert_eq!(pids(false), [4_100_002, 4_100_003]);
-    }
-
-    #[test]
-    fn a_process_that_ends_while_looked_at_is_no_error() {
-        let dir = tempfile::tempdir().unwrap();
-        fs::create_dir_all(dir.path().join("4100001")).unwrap();
-        let device = dir.path().join("device");
-        fs::write(&device, "").unwrap();
-        assert!(scan(dir.path(), &is(&device, true)).unwrap().0.is_empty());
-    }
-}

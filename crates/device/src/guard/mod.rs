@@ -17,11 +17,16 @@
 mod ask;
 mod claim;
 mod consent;
+mod contents;
 mod evidence;
 mod examine;
+mod formats;
 mod in_use;
+mod labels;
 mod preparation;
+mod processes;
 mod refusal;
+mod signatures;
 mod target_devices;
 
 use crate::discover;
@@ -34,9 +39,9 @@ use evidence::Sampling;
 pub use examine::{EraseSafety, GuardReport};
 use examine::{Examined, ResolvedTarget};
 pub(crate) use examine::{activity, users_of};
-pub use in_use::Opener;
 pub(crate) use preparation::UsedPart;
 pub use preparation::{DeviceRecord, PREPARATION, Prepared, RandomOrder, Records, StateError, VerifiedSample, unix_s};
+pub use processes::Opener;
 pub use refusal::{GuardRefusals, Reason, Refusal};
 use results::parallel::in_parallel;
 use std::path::{Path, PathBuf};
@@ -85,7 +90,7 @@ pub struct Request {
     /// True if every write must be on the medium when it completes (`O_DSYNC`).
     pub odsync: bool,
     /// True if the run uses and keeps the record store on the device. Such a run needs no consent. The code that opens
-    /// the store checks its settings.
+    /// the store checks its settings, and samples of its blocks.
     pub keeps_store: bool,
     /// Purpose, in words; stored in the record.
     pub purpose: String,

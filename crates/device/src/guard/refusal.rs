@@ -1,7 +1,7 @@
 //! Reasons not to write to a device, each with numbers and a remedy.
 
 use super::evidence::Evidence;
-use super::in_use::Opener;
+use super::processes::Opener;
 use crate::discover::DiscoverError;
 use std::{fmt, io};
 use thiserror::Error;
@@ -112,6 +112,11 @@ pub enum Reason {
         "it is in use by something that could not be found: in {watched_ms} ms {did}; stop the program that uses it (a daemon that probes disks settles in seconds), or name another device"
     )]
     UnknownIo { watched_ms: u128, did: String },
+    /// An unknown user has the file open for writing.
+    #[error(
+        "it is open for writing in something that could not be found (the kernel gives no write lease: EAGAIN): a program in another container, a descriptor that is being passed between processes, or a driver of the kernel; stop the program that uses the file, or name another file"
+    )]
+    UnknownWriter,
     /// Another user holds the kernel's exclusive claim on the device.
     #[error(
         "the kernel has it reserved for another user (open with O_EXCL: EBUSY): a file system in another container, a driver or a program; `lsblk` and `fuser -v` may show the user; release the device, or name another device"
@@ -171,10 +176,16 @@ pub enum Reason {
     Io { tried: &'static str, source: io::Error },
 }
 
-/// Evidence in one line.
+/// Evidence in one line. Samples of data need no explanation if the format of the data is known.
 pub(super) fn list(evidence: &[Evidence]) -> String {
-    let items: Vec<String> = evidence.iter().map(ToString::to_string).collect();
-    items.join("; ")
+    let has_owner = evidence.iter().any(Evidence::has_owner);
+    let item = |one: &Evidence| match one {
+        Evidence::Data { samples, samples_tried, .. } if has_owner => {
+            format!("data in {samples} of {samples_tried} samples")
+        }
+        other => other.to_string(),
+    };
+    evidence.iter().map(item).collect::<Vec<_>>().join("; ")
 }
 
 fn open_elsewhere(openers: &[Opener]) -> String {

@@ -18,6 +18,8 @@ use std::fs::{self, Metadata};
 use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+use sys::users::is_on_overlay;
 
 /// Relation of a device to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,6 +50,8 @@ pub(super) struct Node {
 struct FilePart {
     device: DeviceNumber,
     inode: u64,
+    /// Time of creation, which overlayfs shows unchanged; `None` if unknown.
+    created: Option<SystemTime>,
     bytes: Range<u64>,
     description: String,
     /// True if the target covers the whole part. Below dm and md, most of the part can belong to other volumes.
@@ -116,6 +120,7 @@ impl TargetDevices {
         let file = FilePart {
             device: DeviceNumber::of_stat(metadata.dev()),
             inode: metadata.ino(),
+            created: metadata.created().ok(),
             bytes: 0..u64::MAX,
             description: "it".to_owned(),
             is_exact: true,
@@ -216,7 +221,9 @@ impl TargetDevices {
                 let start = loop_device.bytes.start.saturating_add(bytes.start);
                 let end = loop_device.bytes.start.saturating_add(bytes.end).min(loop_device.bytes.end);
                 let description = format!("{possessive} {}", loop_device.path);
-                self.files.push(FilePart { device, inode, bytes: start..end, description, is_exact });
+                let created = fs::metadata(&loop_device.path).ok().filter(|metadata| metadata.ino() == inode);
+                let created = created.and_then(|metadata| metadata.created().ok());
+                self.files.push(FilePart { device, inode, created, bytes: start..end, description, is_exact });
             }
             Backing::Device(number) => {
                 if let Some(dir) = SysDir::of_block(machine.root, number) {
@@ -230,6 +237,25 @@ impl TargetDevices {
     /// The device nodes through which the target is accessed: its own, and those of the other paths to its drive.
     pub(super) fn access_nodes(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| matches!(node.relation, Relation::Itself | Relation::OtherPath))
+    }
+
+    /// The part of the target that `path` leads to, if any.
+    pub(super) fn find_at(&self, path: &Path) -> Option<TargetPart> {
+        let metadata = fs::metadata(path).ok()?;
+        self.find(&metadata).or_else(|| {
+            let description = self.file_below(&metadata, path)?.description.clone();
+            Some(TargetPart { description, readers_count: true })
+        })
+    }
+
+    /// The file that overlayfs shows at `path` under another device number. Overlayfs keeps the lower 32 bits of the
+    /// inode number, and the time of creation.
+    fn file_below(&self, metadata: &Metadata, path: &Path) -> Option<&FilePart> {
+        let created = metadata.created().ok().filter(|_| metadata.is_file());
+        let is_same = |file: &&FilePart| {
+            file.inode as u32 == metadata.ino() as u32 && file.created.is_some() && file.created == created
+        };
+        self.files.iter().find(is_same).filter(|_| is_on_overlay(path).unwrap_or(false))
     }
 
     /// The part of the target to which `metadata` belongs, if any.

@@ -132,7 +132,7 @@ fn a_users_file_is_asked_for_and_stays_as_it_was_until_written_to() {
     let request = place.request("old");
     place.assert_refused(
         &request,
-        "data in 1 of 1 samples, first at byte 0 (there is no record that flashproof wrote to",
+        "data of no known format in 1 of 1 samples, first at byte 0: flashproof has no record of a write to the device (",
     );
     assert_eq!(fs::read(place.path("old")).unwrap(), b"precious");
 
@@ -178,7 +178,8 @@ fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
     place.run_once(&place.request("ours"), SIZE as usize);
     let file = fs::OpenOptions::new().append(true).open(place.path("ours")).unwrap();
     io::Write::write_all(&mut &file, &[7; 4096]).unwrap();
-    place.assert_refused(&place.request("ours"), "data in 1 of ");
+    drop(file);
+    place.assert_refused(&place.request("ours"), "data of no known format in 1 of ");
 }
 
 #[test]

@@ -158,13 +158,13 @@ fn row(guard_report: &GuardReport) -> [String; 9] {
 
 /// Data on the device, a phrase.
 fn content(safety: &EraseSafety) -> String {
-    let first_of = |evidence: &Evidence| {
-        let text = evidence.to_string();
-        text.split(" (").next().unwrap_or_default().to_owned()
+    let summary = |evidence: &Evidence| match evidence {
+        Evidence::Data { samples, samples_tried, .. } => format!("data in {samples} of {samples_tried} samples"),
+        other => other.to_string(),
     };
     match safety {
         EraseSafety::Yes => "no other data".to_owned(),
-        EraseSafety::Asks(evidence) => evidence.iter().map(first_of).collect::<Vec<_>>().join(", "),
+        EraseSafety::Asks(evidence) => evidence.iter().map(summary).collect::<Vec<_>>().join("; "),
         EraseSafety::No(_) => "not examined".to_owned(),
     }
 }
@@ -281,7 +281,12 @@ mod tests {
         let text = why(&outlook(EraseSafety::No(reasons())));
         assert!(text.starts_with("the kernel has it reserved") && text.ends_with(", and 1 more"), "{text}");
         assert!(!text.contains("name another device"), "{text}");
-        let asked = outlook(EraseSafety::Asks(vec![Evidence::Signature { name: "ext4 file system", at: 1080 }]));
+        let asked = outlook(EraseSafety::Asks(vec![Evidence::Signature {
+            name: "ext4 file system",
+            details: Vec::new(),
+            place: None,
+            at: 1080,
+        }]));
         assert_eq!(content(&asked.safety), "ext4 file system");
         assert_eq!(why(&asked), "a test would erase it: needs --erase S123");
     }

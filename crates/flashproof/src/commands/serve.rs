@@ -290,7 +290,7 @@ fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> 
     let request = |(expected, existing): (&ExpectedDevice<'_>, &Option<DeviceHeader>)| Request {
         file_size_bytes: expected.file_bytes,
         uses_whole_device: true,
-        keeps_store: existing.is_some(),
+        keeps_store: existing.as_ref().is_some_and(|header| holds_only_records(expected.name, header)),
         ..Request::new(expected.name, format!("records of namespace {}", expected.header.namespace))
     };
     let requests: Vec<_> = expected.iter().zip(&existing).map(request).collect();
@@ -352,6 +352,24 @@ fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>
         )),
         None => Ok(Some(header)),
     }
+}
+
+/// True if samples of the device show only the store of `header`. Otherwise says so: the guard then asks.
+fn holds_only_records(name: &str, header: &DeviceHeader) -> bool {
+    let Ok(device) = File::open(name) else { return false };
+    let read = |at: u64, bytes: usize| {
+        let mut read = vec![0; bytes];
+        device.read_exact_at(&mut read, at).map(|()| read)
+    };
+    let foreign = header.foreign_block(RandomState::new().hash_one(name), read);
+    if let Some(at) = foreign {
+        console::warning(&format!(
+            "{name} has the header of namespace {}, but the write block at byte {at} holds data that the namespace did \
+             not write, and that the namespace would overwrite",
+            header.namespace
+        ));
+    }
+    foreign.is_none()
 }
 
 /// The header on the device, compared with the expected header; `None` if the device has no header.

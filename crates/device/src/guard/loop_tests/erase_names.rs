@@ -74,27 +74,37 @@ fn a_path_is_not_enough_for_a_file_system_and_what_stays_with_the_drive_is() {
 }
 
 #[test]
-fn nameless_data_is_given_up_by_any_path_to_it() {
+fn a_path_is_not_enough_for_data_without_an_owner_either() {
     let Some(drive) = Drive::new(&[("device/serial", SERIAL)]) else { return };
     let device = drive.bench.device.as_str();
     drive.bench.put(1024, &[0; 512]);
     drive.bench.put(SIZE - 512, &[7; 512]);
     let pass = "pass `--erase S123` or set FLASHPROOF_ERASE=S123";
-    drive.refused(&[], &format!("{pass} (its serial number; {device} may be another drive after a reboot)"));
+    let why = format!("its serial number; {device} may be another drive after a reboot");
+    drive.refused(&[], &format!("{pass} ({why})"));
     let hand_made = drive.link("mine");
-    for name in [device, &hand_made, "S123"] {
-        assert_eq!(drive.consent(device, &[name]), Ok(()), "{name}");
+    for path in [device, &hand_made] {
+        drive.refused(&[path], &format!("{pass} ({why}, so `{path}` is not enough to erase the data on it)"));
     }
+    assert_eq!(drive.consent(device, &["S123"]), Ok(()));
 }
 
 #[test]
-fn a_database_is_no_nameless_data() {
-    let Some(drive) = Drive::new(&[("device/serial", SERIAL)]) else { return };
+fn a_link_by_id_is_a_lasting_name_of_a_drive_without_a_serial_number() {
+    let Some(drive) = Drive::new(&[]) else { return };
     let device = drive.bench.device.as_str();
-    drive.bench.put(1024, &[0; 512]);
-    drive.bench.put(0, &0x4349_7472_7573_0322_u64.to_le_bytes());
-    assert!(drive.consent(device, &[device]).is_err());
-    assert_eq!(drive.consent(device, &["S123"]), Ok(()));
+    assert_eq!(drive.consent(device, &[device]), Ok(()));
+    let by_id = drive.link("disk/by-id/virtio-data");
+    let why = format!("its link in /dev/disk/by-id; {device} may be another drive after a reboot");
+    drive.refused(
+        &[device],
+        &format!(
+            "pass `--erase {by_id}` or set FLASHPROOF_ERASE={by_id} ({why}, so `{device}` is not enough to erase the data on it)"
+        ),
+    );
+    for name in [by_id.as_str(), "virtio-data"] {
+        assert_eq!(drive.consent(device, &[name]), Ok(()), "{name}");
+    }
 }
 
 #[test]

@@ -13,7 +13,7 @@ use std::time::Duration;
 const HOLD: [&str; 3] = ["FLASHPROOF_TEST_HOLD", "FLASHPROOF_TEST_HOLD_STATE", "FLASHPROOF_TEST_HOLD_SHARED"];
 
 /// A process that is killed when this value is dropped.
-pub(super) struct Other(Child);
+pub(super) struct Other(pub(super) Child);
 
 impl Other {
     pub(super) fn pid(&self) -> u32 {

@@ -1,0 +1,90 @@
+//! Data read from a device, and the places at which formats have their superblocks.
+//!
+//! ```text
+//! | first 4 MiB |  backup superblocks, random places  | last 4 MiB |
+//!   ^0 ^63 sectors ^1 MiB ^2 MiB: where partitions begin, if the partition table is lost
+//! ```
+
+use std::ops::Range;
+use sys::salt::{SECTOR_BYTES, is_stamped};
+
+/// Bytes read at each end of the device.
+pub(super) const END_BYTES: u64 = 4 << 20;
+
+const MIB: u64 = 1 << 20;
+
+/// Bytes of a GPT's backup: 32 sectors of entries and the header.
+const GPT_BACKUP_BYTES: u64 = 33 * 512;
+
+/// Begins of the device, and of first partitions: after 63 sectors (DOS), at 1 MiB, at 2 MiB.
+const STARTS: [u64; 4] = [0, 63 * 512, MIB, 2 * MIB];
+
+/// Data read from a device, and the key of flashproof's stamps on this device.
+pub(super) struct Contents {
+    /// Offset and bytes of each piece.
+    pub(super) pieces: Vec<(u64, Vec<u8>)>,
+    pub(super) size_bytes: u64,
+    pub(super) key: Option<u64>,
+}
+
+impl Contents {
+    /// `len` bytes at `at`, if they were read.
+    pub(super) fn bytes(&self, at: u64, len: usize) -> Option<&[u8]> {
+        self.pieces
+            .iter()
+            .find_map(|(start, bytes)| bytes.get(usize::try_from(at.checked_sub(*start)?).ok()?..)?.get(..len))
+    }
+
+    /// As [`Self::bytes`]; `None` if the sector of the first byte has flashproof's stamp, because flashproof's random
+    /// data may contain a magic number by chance.
+    pub(super) fn count_unstamped(&self, at: u64, len: usize) -> Option<&[u8]> {
+        let sector = self.bytes(at - at % SECTOR_BYTES as u64, SECTOR_BYTES);
+        self.bytes(at, len).filter(|_| sector.is_none_or(|sector| !self.key.is_some_and(|key| is_stamped(sector, key))))
+    }
+
+    /// A device with its whole contents in memory.
+    #[cfg(test)]
+    pub(super) fn at_bytes(device: &[u8], key: Option<u64>) -> Self {
+        Self { pieces: vec![(0, device.to_vec())], size_bytes: device.len() as u64, key }
+    }
+}
+
+/// The ranges that a device of `size_bytes`, and its first partition if there was one, may have.
+pub(super) fn extents(size_bytes: u64) -> impl Iterator<Item = Range<u64>> {
+    // Partitions end before the backup of the GPT: directly, or on a boundary of 1 MiB.
+    let last = size_bytes.saturating_sub(GPT_BACKUP_BYTES);
+    let partitions = STARTS[1..].iter().flat_map(move |start| [*start..last, *start..last / MIB * MIB]);
+    std::iter::once(0..size_bytes).chain(partitions).filter(|extent| !extent.is_empty())
+}
+
+/// Backup superblocks of a file system that begins at `start`. An ext file system has the first backup at the start of
+/// its second group: after 8, 32 or 128 MiB for blocks of 1, 2 or 4 KiB.
+pub(super) fn ext_backups(start: u64) -> [u64; 3] {
+    [8 * MIB + 1024, 32 * MIB, 128 * MIB].map(|at| start + at)
+}
+
+/// As [`ext_backups`], for Btrfs.
+pub(super) fn btrfs_backups(start: u64) -> [u64; 2] {
+    [64 * MIB, 256 << 30].map(|at| start + at)
+}
+
+/// As [`ext_backups`], for XFS. The file system has four allocation groups, or groups of 1 TiB less one block, unless
+/// the user chose otherwise.
+pub(super) fn xfs_backups(extent: &Range<u64>) -> [u64; 4] {
+    const BLOCK: u64 = 4096;
+    let quarter = ((extent.end - extent.start) / BLOCK).div_ceil(4) * BLOCK;
+    [quarter, 2 * quarter, 3 * quarter, (1 << 40) - BLOCK].map(|at| extent.start + at)
+}
+
+/// All places of backup superblocks on a device of `size_bytes`.
+pub(super) fn backups(size_bytes: u64) -> Vec<u64> {
+    let of_extent = |extent: Range<u64>| {
+        let xfs = xfs_backups(&extent);
+        ext_backups(extent.start).into_iter().chain(btrfs_backups(extent.start)).chain(xfs)
+    };
+    extents(size_bytes).flat_map(of_extent).collect()
+}
+
+pub(super) fn little_endian(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}

@@ -1,0 +1,77 @@
+//! System calls that show other users of an open file.
+
+use crate::succeed;
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+
+/// `KCMP_FILES` of linux/kcmp.h.
+const KCMP_FILES: libc::c_int = 2;
+
+/// `F_SETSIG` of asm-generic/fcntl.h.
+const F_SETSIG: libc::c_int = 10;
+
+/// Magic number of overlayfs in linux/magic.h.
+const OVERLAY_MAGIC: i64 = 0x794c_7630;
+
+/// True if two threads have one table of file descriptors. Source: kcmp(2). Errors: a thread has ended, no permission,
+/// or a kernel without `CONFIG_KCMP`.
+pub fn share_descriptors(one: u32, two: u32) -> io::Result<bool> {
+    // SAFETY: no pointers; the kernel checks both thread IDs.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one, two, KCMP_FILES, 0_usize, 0_usize) };
+    succeed(order).map(|order| order == 0)
+}
+
+/// True if somebody else can write to the regular file of `fd`, or maps it for writing: any process, any container, and
+/// the kernel itself. `fd` must be the only writable descriptor of this process. `None` if the file system or the user
+/// may not take leases.
+///
+/// The kernel grants a write lease only if no other writable open file exists (fcntl(2), `F_SETLEASE`). The lease is
+/// released at once. A signal that this process ignores by default announces an open in between.
+pub fn has_other_writer(fd: BorrowedFd<'_>) -> io::Result<Option<bool>> {
+    // SAFETY: these commands take integers only.
+    let control = |command, argument: libc::c_int| succeed(unsafe { libc::fcntl(fd.as_raw_fd(), command, argument) });
+    control(F_SETSIG, libc::SIGURG)?;
+    match control(libc::F_SETLEASE, libc::F_WRLCK) {
+        Ok(_) => control(libc::F_SETLEASE, libc::F_UNLCK).map(|_| Some(false)),
+        Err(error) => match error.raw_os_error() {
+            Some(libc::EAGAIN) => Ok(Some(true)),
+            Some(libc::EINVAL | libc::EACCES | libc::EPERM | libc::EOPNOTSUPP) => Ok(None),
+            _ => Err(error),
+        },
+    }
+}
+
+/// True if the file at `path` is on overlayfs.
+pub fn is_on_overlay(path: &std::path::Path) -> io::Result<bool> {
+    #[allow(clippy::unnecessary_cast, reason = "its type differs between C libraries and architectures")]
+    let magic = rustix::fs::statfs(path)?.f_type as i64;
+    Ok(magic == OVERLAY_MAGIC)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    fn threads_share_descriptors_until_one_of_them_leaves() {
+        let (own, child) = (std::process::id(), std::process::Command::new("sleep").arg("60").spawn());
+        let Ok(mut child) = child else { return };
+        assert!(share_descriptors(own, own).unwrap());
+        assert!(!share_descriptors(own, child.id()).unwrap());
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(share_descriptors(own, child.id()).is_err());
+    }
+
+    #[test]
+    fn a_second_writer_is_seen_and_a_first_one_is_left_alone() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let Some(other) = has_other_writer(file.as_file().as_fd()).unwrap() else { return };
+        assert!(!other);
+        let second = file.reopen().unwrap();
+        assert_eq!(has_other_writer(file.as_file().as_fd()).unwrap(), Some(true));
+        drop(second);
+        assert_eq!(has_other_writer(file.as_file().as_fd()).unwrap(), Some(false));
+    }
+}
