@@ -1,6 +1,8 @@
 //! Sockets and files on one ring: data sent arrives, a receive without buffers can be repeated, other threads wake the
 //! ring, and the end of the ring closes the connections.
 
+#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
+
 use device::guard::{EraseAnswers, Guard, Request};
 use device::target::Target;
 use engine::net::{Completion, NetEngine, ReceiveBuffers, SocketCompletion};

@@ -1,6 +1,8 @@
 //! Tests each kind of operation on a loop device and a file, by io_uring, AIO, threads and system calls. The backing
 //! file of the device shows the bytes, the device's counters show the operations.
 
+#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
+
 use device::guard::{EraseAnswers, Guard, Request};
 use device::target::Target;
 use engine::aio::Aio;

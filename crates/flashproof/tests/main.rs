@@ -1,6 +1,8 @@
 //! Tests of the binary as a user sees it, by theme. All are in one program, because linking a program takes seconds,
 //! and because tests that wait for a clock can run side by side.
 
+#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
+
 mod act_names;
 mod agreement;
 mod align;

@@ -131,6 +131,7 @@ fn part(plan: &Plan, step: &Step, task: &TaskStatus, journal: &Journal) -> HostR
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     fn barrier(dir: &std::path::Path, ahead_ms: i64) -> Barrier {
         Barrier { dir: dir.to_owned(), tasks: 2, index: 0, ahead_ms }

@@ -1,5 +1,7 @@
 //! Tests of reports, by theme. They are one program, because linking each program takes seconds.
 
+#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
+
 mod browser;
 mod rejudged;
 mod schema;

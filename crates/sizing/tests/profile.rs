@@ -1,5 +1,7 @@
 //! Compares profiles of the captured servers with independently computed values, and tests refusals.
 
+#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
+
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};

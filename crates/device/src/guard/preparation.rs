@@ -209,7 +209,7 @@ fn lock(dir: &Path) -> io::Result<fs::File> {
 
 /// Writes atomically: a reader sees the old or the new record, even after a crash.
 fn write(path: &Path, record: &DeviceRecord) -> io::Result<()> {
-    files::replace(path, &serde_json::to_vec_pretty(record)?, ReplaceTarget::OwnPrivate("\"identity\""))
+    files::replace(path, &serde_json::to_vec_pretty(record)?, ReplaceTarget::OwnPrivate("{"))
 }
 
 /// File name for an identity: readable, and unique by a hash of the identity (FNV-1a).

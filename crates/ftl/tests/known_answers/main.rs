@@ -1,5 +1,7 @@
 //! Write amplification with known answers.
 
+#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
+
 mod anchors;
 mod fadu;
 mod hot_cold;

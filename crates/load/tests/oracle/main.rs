@@ -7,6 +7,8 @@
 //! * `draw`: drives, loads and slices; `log`: the fate of each operation; `oracle`: the rules; `compare`: differences
 //!   between the two; `cases`: cases found by draws
 
+#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
+
 mod cases;
 mod compare;
 mod draw;
