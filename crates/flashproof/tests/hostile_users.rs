@@ -19,7 +19,7 @@ const NOBODY: u32 = 65_534;
 const OTHER: u32 = 54_321;
 
 /// Timeout of a command that must be refused.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 fn is_root() -> bool {
     let is_root = fs::metadata("/proc/self").unwrap().uid() == 0;
@@ -170,6 +170,15 @@ fn a_servers_log_is_never_written_to_a_device_nor_created_in_dev() {
     bench.write("serve.conf", serve_config(missing));
     refused(prepare(&bench, "engine serve serve.conf"), &[missing, "files are not created in /dev"]);
     assert!(!Path::new(missing).exists());
+    symlink("victim", bench.path("link")).unwrap();
+    symlink("absent", bench.path("dangling")).unwrap();
+    tool("mkfifo", &[bench.path("pipe").to_str().unwrap()]).unwrap();
+    bench.write("victim", "precious");
+    for name in ["link", "dangling", "pipe"] {
+        bench.write("serve.conf", serve_config(name));
+        refused(prepare(&bench, "engine serve serve.conf"), &[name]);
+    }
+    assert!(bench.text("victim") == "precious" && !bench.exists("absent"));
     assert!(!bench.exists("records"), "a refused server leaves no store");
     let Some(device) = LoopDevice::new(&bench, MIB, &[]) else { return };
     device.put(0, &b"precious".repeat(1 << 10));
