@@ -56,7 +56,7 @@ fn prepare(bench: &Bench, line: &str) -> Command {
 #[test]
 fn a_file_named_store_that_is_no_store_is_neither_overwritten_nor_removed() {
     let bench = Bench::new();
-    let bytes: Vec<u8> = (0..3 * MIB).map(|at| (at * 2_654_435_761 >> 13) as u8).collect();
+    let bytes: Vec<u8> = (0..3 * MIB).map(|at| ((at * 2_654_435_761) >> 13) as u8).collect();
     for dir in ["plain", "linked"] {
         fs::create_dir(bench.path(dir)).unwrap();
     }
@@ -74,13 +74,15 @@ fn a_file_named_store_that_is_no_store_is_neither_overwritten_nor_removed() {
 
 /// Replaces the directory `path` by one of nobody, in which `names` are links to `victim`.
 fn swap(path: &Path, victim: &Path, names: &[String]) {
-    fs::rename(path, path.with_file_name("moved-away")).unwrap();
-    fs::create_dir(path).unwrap();
+    let prepared = path.with_file_name("prepared");
+    fs::create_dir(&prepared).unwrap();
     for name in names {
-        symlink(victim, path.join(name)).unwrap();
-        lchown(path.join(name), Some(NOBODY), Some(NOBODY)).unwrap();
+        symlink(victim, prepared.join(name)).unwrap();
+        lchown(prepared.join(name), Some(NOBODY), Some(NOBODY)).unwrap();
     }
-    give(path, NOBODY, 0o755);
+    give(&prepared, NOBODY, 0o755);
+    fs::rename(path, path.with_file_name("moved-away")).unwrap();
+    fs::rename(&prepared, path).unwrap();
 }
 
 #[test]
