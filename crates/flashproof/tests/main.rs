@@ -37,6 +37,8 @@ mod full_disk;
 mod guard;
 mod guest;
 mod histograms;
+mod hostile;
+mod hostile_users;
 mod index;
 mod latency;
 mod linearizability;

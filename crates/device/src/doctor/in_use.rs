@@ -5,8 +5,8 @@ use super::{DeviceState, Findings};
 use crate::discover::DeviceNumber;
 use crate::guard::{activity, users_of};
 use crate::observe::diskstats::Counters;
+use results::files::Dir;
 use results::units;
-use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -73,7 +73,8 @@ const LEAST_BYTES: u64 = 16 << 20;
 pub(super) fn check_free_space(dir: &Path, findings: &mut Findings) {
     let check = findings.check("run-directory", "a run that cannot be recorded has no result");
     let existing_dir = existing(dir);
-    let opened = File::open(&existing_dir).and_then(|file| Ok((free_bytes(file.as_fd())?, file)));
+    let opened = Dir::open(&existing_dir).and_then(|dir| dir.open_to_sync());
+    let opened = opened.and_then(|file| Ok((free_bytes(file.as_fd())?, file)));
     let (available_bytes, file) = match opened {
         Ok(opened) => opened,
         Err(error) => {

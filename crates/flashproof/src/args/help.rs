@@ -6,10 +6,12 @@ use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
+use results::files::{self, ReplaceTarget};
 use results::units::quoted;
 use session::failure::Failure;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Headings of the first page, with the commands below each heading.
@@ -132,16 +134,26 @@ pub fn completions(args: &CompletionsArgs) -> Result<String, Failure> {
     String::from_utf8(script).map_err(Failure::environment)
 }
 
-/// Writes a man page of each command into `dir`.
+/// Writes a man page of each command into `dir`. Only man pages of flashproof are replaced.
 pub fn man_pages(dir: &Path) -> Result<(), Failure> {
-    let failed = |error| {
-        Failure::environment(format!(
-            "cannot write man pages into {} - {error} - give a writable directory",
-            dir.display()
-        ))
+    let failed = |path: &Path, error: io::Error| {
+        let path = path.display();
+        Failure::environment(format!("cannot write man pages into {path} - {error} - give a writable directory"))
     };
-    results::files::create_dirs(dir).map_err(failed)?;
-    clap_mangen::generate_to(full_command(), dir).map_err(failed)
+    files::create_dirs(dir).map_err(|error| failed(dir, error))?;
+    let mut command = full_command().disable_help_subcommand(true);
+    command.build();
+    let mut pending = vec![command];
+    while let Some(command) = pending.pop() {
+        pending.extend(command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()).cloned());
+        let man = clap_mangen::Man::new(command);
+        let path = dir.join(man.get_filename());
+        let mut page = Vec::new();
+        man.render(&mut page)
+            .and_then(|()| files::replace(&path, &page, ReplaceTarget::Own(".TH flashproof")))
+            .map_err(|error| failed(&path, error))?;
+    }
+    Ok(())
 }
 
 /// Columns of a narrow terminal. Clap wraps longer lines, which would break an example in the middle.

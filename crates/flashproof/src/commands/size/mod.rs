@@ -48,13 +48,15 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     } else {
         page::page(&profile, configured.as_deref().unwrap_or_default())
     })?;
-    if let Some(path) = &args.html {
-        write_page(path, &page::html(&profile, configured.as_deref().unwrap_or_default()))?;
-    }
     let configurations = configured.map_err(Failure::usage)?;
+    let accepted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };
     if let Some(dir) = &args.out {
-        let accepted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };
         write(dir, args.force, &json, accepted)?;
+    }
+    if let Some(path) = &args.html {
+        write_page(path, &page::html(&profile, &configurations))?;
+    }
+    if let Some(dir) = &args.out {
         print_next_steps(args, &profile, node, dir, accepted);
     }
     Ok(if balances { ExitCode::SUCCESS } else { ExitCode::from(IN_DOUBT) })

@@ -126,6 +126,14 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     write_table(None)?;
     let dir = args.record.out.clone().unwrap_or_else(|| default_dir("transactions"));
     let (kinds, names) = requested_rows(args, &dir)?;
+    // Check the names before a store is formatted.
+    let existing = kinds.iter().map(|kind| dir.join(kind.to_string())).find(|row| fs::symlink_metadata(row).is_ok());
+    if let Some(row) = existing {
+        return Err(Failure::usage(format!(
+            "cannot record a row in {} - it exists already - give --out another directory",
+            row.display()
+        )));
+    }
     let new_dirs = files::create_dirs(&dir)
         .map_err(|error| Failure::environment(format!("cannot create {} - {error}", dir.display())))?;
     // The user did not name the files of the store, so those that this command creates are removed at the end.
