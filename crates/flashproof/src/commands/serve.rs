@@ -52,14 +52,9 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let listeners = listen(&config)?;
     let address = address(&config, &listeners)?;
     let cluster = cluster(&config, address)?;
-    let mut logs = Logs::open(&config).map_err(|(path, error)| {
-        Failure::environment(format!(
-            "cannot write the log {} - {error} - check the path, or log to the console",
-            quoted(&path)
-        ))
-    })?;
-
+    Logs::check(&config).map_err(cannot_log)?;
     let devices = open(&config, &args.erase)?;
+    let mut logs = Logs::open(&config).map_err(cannot_log)?;
     let batch = wire::Limits { batch_requests: config.batch_max_requests, ..wire::Limits::default() };
     let (connections, idle_ms) = (config.proto_fd_max as usize, config.proto_fd_idle_ms.into());
     let limits = Limits { connections, idle_ms, batch, ..Limits::default() };
@@ -81,6 +76,13 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     refuse(&damage)?;
     write(&mut logs, &[Line::info("as", "as.c", "finished clean shutdown - exiting".to_owned())]);
     Ok(ExitCode::SUCCESS)
+}
+
+fn cannot_log((path, error): (String, std::io::Error)) -> Failure {
+    Failure::environment(format!(
+        "cannot write the log {} - {error} - check the path, or log to the console",
+        quoted(&path)
+    ))
 }
 
 /// Waits for the end, and writes the log meanwhile.

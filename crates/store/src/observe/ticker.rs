@@ -7,6 +7,7 @@ use crate::namespace::DeviceStatistics;
 use crate::{Buckets, Losses, PARTITIONS, Statistics};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use results::files::{self, ReplaceTarget};
 use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::path::Path;
@@ -336,6 +337,18 @@ pub struct Logs {
 }
 
 impl Logs {
+    /// Checks in advance that [`Self::open`] can work, and creates no file. Errors: the path and the error.
+    pub fn check(config: &Config) -> Result<(), (String, io::Error)> {
+        config.logs.iter().filter_map(|log| log.path.as_ref()).try_for_each(|name| {
+            let path = Path::new(name);
+            let checked = match path.exists() {
+                true => files::open_output_to_append(path).map(drop),
+                false => files::check_replaceable(path, ReplaceTarget::NewFile),
+            };
+            checked.map_err(|error| (name.clone(), error))
+        })
+    }
+
     /// Opens the destinations. Lines are appended to files. Errors: the path and the error.
     pub fn open(config: &Config) -> Result<Self, (String, io::Error)> {
         let console = Log { path: None, any: Level::Info, drv_ssd: None };
@@ -344,7 +357,7 @@ impl Logs {
             let sink: Box<dyn Write + Send> = match &log.path {
                 None => Box::new(io::stderr()),
                 Some(path) => {
-                    let file = results::files::open_output_to_append(Path::new(path));
+                    let file = files::open_output_to_append(Path::new(path));
                     Box::new(file.map_err(|error| (path.clone(), error))?)
                 }
             };
