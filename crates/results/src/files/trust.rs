@@ -262,7 +262,12 @@ pub(super) fn walk(from: BorrowedFd<'_>, shown: &Path, path: &Path) -> io::Resul
             shown.push(&name);
             continue;
         }
-        let entry = rustix::fs::openat(&at, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Without O_DIRECTORY, a directory that is mounted on demand (autofs) would stay empty.
+        let entry = match rustix::fs::openat(&at, &name, flags | OFlags::DIRECTORY, Mode::empty()) {
+            Err(Errno::NOTDIR) => rustix::fs::openat(&at, &name, flags, Mode::empty())?,
+            entry => entry?,
+        };
         let stat = rustix::fs::fstat(&entry)?;
         if changeable.is_none() {
             changeable = changeable_names(&at, Some(&stat), &shown)?;
