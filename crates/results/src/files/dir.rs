@@ -163,10 +163,11 @@ impl Dir {
 
     fn refuse_dev(&self) -> io::Result<()> {
         let real_path = std::fs::read_link(format!("/proc/self/fd/{}", self.fd.as_raw_fd())).unwrap_or_default();
-        match real_path.starts_with("/dev") && !real_path.starts_with("/dev/shm") {
-            true => Err(io::Error::new(ErrorKind::InvalidInput, "files are not created in /dev: is a device missing?")),
-            false => Ok(()),
+        if real_path.starts_with("/dev") && !real_path.starts_with("/dev/shm") {
+            let why = "files are not created in /dev: is a device missing?";
+            return Err(io::Error::new(ErrorKind::InvalidInput, why));
         }
+        Ok(())
     }
 
     /// Creates the directory `name`, and opens it. Errors: the name exists.
@@ -184,10 +185,10 @@ impl Dir {
     /// Opens the directory `name`. Errors: it is missing, a symbolic link, or no directory.
     pub fn open_dir(&self, name: &OsStr) -> io::Result<Self> {
         let dir = Self::open(&self.path.join(plain(name)?))?;
-        match dir.is_at(self, name) {
-            true => Ok(dir),
-            false => Err(io::Error::new(ErrorKind::NotADirectory, "it is a symbolic link")),
+        if !dir.is_at(self, name) {
+            return Err(io::Error::new(ErrorKind::NotADirectory, "it is a symbolic link"));
         }
+        Ok(dir)
     }
 
     /// Removes the regular file `name`. Errors: it is missing or not a regular file.

@@ -148,10 +148,10 @@ pub fn is_open_path(path: &Path) -> bool {
 
 /// Opens a user's output to append: a regular file, created if it is missing, or a path of [`is_open_path`].
 pub fn open_output_to_append(path: &Path) -> io::Result<File> {
-    match is_open_path(path) {
-        true => OpenOptions::new().append(true).open(path),
-        false => open_to_append(path, SHARED),
+    if is_open_path(path) {
+        return OpenOptions::new().append(true).open(path);
     }
+    open_to_append(path, SHARED)
 }
 
 /// The directory that contains `path`.

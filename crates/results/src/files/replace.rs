@@ -118,10 +118,10 @@ fn check_existing(dir: &Dir, name: &OsStr, target: ReplaceTarget) -> io::Result<
     let (ReplaceTarget::Own(mark) | ReplaceTarget::OwnPrivate(mark)) = target else { return Ok(()) };
     let mut head = Vec::new();
     dir.open_to_read(name)?.take(MARK_WITHIN_BYTES).read_to_end(&mut head)?;
-    match head.is_empty() || memchr::memmem::find(&head, mark.as_bytes()).is_some() {
-        true => Ok(()),
-        false => Err(io::Error::new(ErrorKind::AlreadyExists, "a file that flashproof did not write has this name")),
+    if head.is_empty() || memchr::memmem::find(&head, mark.as_bytes()).is_some() {
+        return Ok(());
     }
+    Err(io::Error::new(ErrorKind::AlreadyExists, "a file that flashproof did not write has this name"))
 }
 
 /// A number that others cannot guess: the standard library takes the keys of its hash maps from the kernel.

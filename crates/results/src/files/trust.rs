@@ -174,10 +174,10 @@ fn untrusted_writer(stat: &Stat, fd: BorrowedFd<'_>) -> Option<Writer> {
     // With an access control list, the mode's group bits are the list's mask.
     let by_descriptor = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let has_list = rustix::fs::getxattr(by_descriptor, "system.posix_acl_access", &mut [0_u8; 0]).is_ok();
-    match has_list {
-        true => Some(Writer::AccessList),
-        false => (!Accounts::get().is_trusted_group(stat.st_gid)).then_some(Writer::Group(stat.st_gid)),
+    if has_list {
+        return Some(Writer::AccessList);
     }
+    (!Accounts::get().is_trusted_group(stat.st_gid)).then_some(Writer::Group(stat.st_gid))
 }
 
 /// Content of a file that flashproof follows, not only shows.

@@ -341,9 +341,10 @@ impl Logs {
     pub fn check(config: &Config) -> Result<(), (String, io::Error)> {
         config.logs.iter().filter_map(|log| log.path.as_ref()).try_for_each(|name| {
             let path = Path::new(name);
-            let checked = match path.exists() {
-                true => files::open_output_to_append(path).map(drop),
-                false => files::check_replaceable(path, ReplaceTarget::NewFile),
+            let checked = if path.exists() {
+                files::open_output_to_append(path).map(drop)
+            } else {
+                files::check_replaceable(path, ReplaceTarget::NewFile)
             };
             checked.map_err(|error| (name.clone(), error))
         })
