@@ -243,7 +243,7 @@ fn what_a_run_wrote_itself_is_not_asked_for() {
     for dir in [OUT, "state"] {
         std::fs::remove_dir_all(case.bench.path(dir)).unwrap();
     }
-    case.refused(&[], &["data in ", "it would be erased"]);
+    case.refused(&[], &["data of no known format in ", "it would be erased"]);
 }
 
 #[test]

@@ -252,7 +252,7 @@ fn a_record_in_a_state_directory_that_others_can_change_is_not_trusted() {
     for (owner, mode) in [(NOBODY, 0o777), (0, 0o777), (NOBODY, 0o700)] {
         give(&devices, owner, mode);
         let before = device.content();
-        run().expect_error(3, &["data in ", "it would be erased"]);
+        run().expect_error(3, &["data of no known format in ", "it would be erased"]);
         assert!(device.content() == before, "the device was written to");
     }
     give(&devices, 0, 0o700);

@@ -144,7 +144,9 @@ fn what_is_on_a_device_is_asked_for_and_all_pass_or_none() {
     let bench = Bench::new();
     bench.write_victim("one", 1);
     bench.write("two", vec![0; MIB as usize]);
-    bench.flashproof(&["prep", "two", "one"]).expect_error(3, &["refusing to write to one - data in"]);
+    bench
+        .flashproof(&["prep", "two", "one"])
+        .expect_error(3, &["refusing to write to one - data of no known format in"]);
     assert_same(&bench.read("two"), &vec![0; MIB as usize]);
     bench.flashproof(&["prep", "two", "one", "--erase", "one"]).expect(0);
     assert!(bench.read("two") != vec![0; MIB as usize]);
@@ -157,7 +159,9 @@ fn a_dry_run_asks_the_guard_says_how_long_and_writes_nothing() {
     let plan = "file: 1048576 bytes, zeros and 2 x salt: 3.15 MB to write, 1 s at 1 GB/s; then 16,384 places read back";
     bench.flashproof(&["prep", "file", "--fills", "2", "--dry-run"]).expect_stdout(0, &[plan]);
     bench.write_victim("one", 1);
-    bench.flashproof(&["prep", "file", "one", "--dry-run"]).expect_error(3, &["refusing to write to one - data in"]);
+    bench
+        .flashproof(&["prep", "file", "one", "--dry-run"])
+        .expect_error(3, &["refusing to write to one - data of no known format in"]);
     assert_same(&bench.read("file"), &vec![0; MIB as usize]);
     assert!(!bench.path("state").exists(), "a record was made");
     let ended = bench.flashproof(&["prep", "sim:capacity=1TB", "--use-pct", "80", "--dry-run"]).expect(0);
@@ -407,7 +411,7 @@ fn a_part_that_is_not_used_stays_untouched_by_all_later_runs() {
         assert_same(&case.device.content()[half as usize..], &stranger);
     }
     // A preparation of the whole device needs consent, because it would overwrite this data.
-    case.prep(&[]).expect_error(3, &["refusing to write to", "data in"]);
+    case.prep(&[]).expect_error(3, &["refusing to write to", "data of no known format in"]);
     case.prep(&["--erase", &case.device.name]).expect(0);
     assert_same(&case.device.content(), &salt(&case.bench, 1, 8 * MIB));
     case.storage(WRITES).expect(0);

@@ -213,7 +213,7 @@ fn xfs_log(contents: &Contents) -> Option<Evidence> {
 }
 
 /// The first page of an InnoDB tablespace on a raw device: page 0 (byte 4) of type 8 (byte 24), whose header repeats
-/// the number of the tablespace (bytes 34 and 38). Source: MySQL, `storage/innobase/include/fil0types.h`.
+/// the number of the tablespace (bytes 34 and 38). Source: `fil0types.h` of InnoDB.
 fn inno_db(contents: &Contents) -> Option<Evidence> {
     let page = contents.count_unstamped(0, 50)?;
     let is_first = page[..4] != [0; 4] && page[4..8] == [0; 4] && page[24..26] == [0, 8];

@@ -49,8 +49,7 @@ pub(super) fn scan(proc_root: &Path, find: &dyn Fn(&Path) -> Option<TargetPart>)
         let process = proc_root.join(pid.to_string());
         let mut uses = Uses::new();
         match scan.add_process(pid, &mut uses) {
-            // A kernel thread has no command line and no descriptors.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_kernel_thread(&process) => unseen += 1,
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied && may_have_files(&process) => unseen += 1,
             // Any other error: the process ended meanwhile.
             Ok(()) | Err(_) => {}
         }
@@ -195,8 +194,12 @@ fn opener(pid: u32, process: &Path, marks_by_part: BTreeMap<String, Option<ByteL
     (!description.is_empty()).then_some(Opener { pid, command, description, mark })
 }
 
-fn is_kernel_thread(process: &Path) -> bool {
-    fs::read(process.join("cmdline")).is_ok_and(|line| line.is_empty())
+/// False for a process that ended meanwhile, and for a kernel thread, which has no command line.
+fn may_have_files(process: &Path) -> bool {
+    match fs::read(process.join("cmdline")) {
+        Ok(line) => !line.is_empty(),
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
 }
 
 #[cfg(test)]

@@ -339,8 +339,8 @@ const MADE: &[(&str, &str)] = &[
     ("mkswap -q -L spare @", "swap space, label \"spare\""),
     ("make-bcache -B @", "a bcache device"),
     (
-        "cryptsetup luksFormat -q --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --label vault --key-file /proc/self/exe --keyfile-size 8 @",
-        "a LUKS encrypted volume, label \"vault\"",
+        "cryptsetup luksFormat -q --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 --label secrets --key-file /proc/self/exe --keyfile-size 8 @",
+        "a LUKS encrypted volume, label \"secrets\"",
     ),
     (
         "cryptsetup luksFormat -q --type luks1 --pbkdf-force-iterations 1000 --key-file /proc/self/exe --keyfile-size 8 @",
