@@ -310,7 +310,7 @@ impl CopiedBench {
         names
     }
 
-    /// What the command of `case` does wrong if `obstacle` is at `name`.
+    /// Faults of the command of `case` if `obstacle` is at `name`.
     fn wrong(&self, case: &Case, name: &Path, obstacle: Obstacle) -> Vec<String> {
         let dir = self.dir();
         if !obstacle.make(&dir, name) {

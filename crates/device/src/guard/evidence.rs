@@ -27,7 +27,7 @@ pub enum Evidence {
     /// A file system, or a member of a volume or pool.
     Signature {
         name: &'static str,
-        /// What a user knows the data by: `label "backup"`.
+        /// Label, UUID or name by which a user knows the data: `label "backup"`.
         details: Vec<String>,
         /// Where the signature is, in words, unless it is at its usual place on the device.
         place: Option<String>,

@@ -5,8 +5,8 @@ use super::contents::{Contents, little_endian};
 use results::units;
 use std::fmt::Write;
 
-/// What a user knows the data by: `label "backup"`. Arguments: the device, the first byte of the format, and the byte of
-/// its magic number.
+/// Label, UUID or name by which a user knows the data: `label "backup"`. Arguments: the device, the first byte of the
+/// format, and the byte of its magic number.
 pub(super) type Details = fn(&Contents, u64, u64) -> Vec<String>;
 
 /// Maximum number of characters of a text from a device.
