@@ -17,7 +17,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
-use sys::open::ByteLock;
+use sys::open::{ByteLock, effective_user};
 
 /// Mounts, swap and loop devices of this machine.
 struct KernelUsers {
@@ -183,9 +183,12 @@ impl TargetDevices {
                 continue;
             }
             if unseen > 0 {
-                findings.note(format!(
-                    "{unseen} processes could not be examined (no permission); run as root to examine them too"
-                ));
+                let remedy = match effective_user() {
+                    0 => "a security module or a container protects them from root: check on the host what they use",
+                    _ => "run as root to examine them too",
+                };
+                let noun = if unseen == 1 { "process" } else { "processes" };
+                findings.note(format!("{unseen} {noun} could not be examined (no permission); {remedy}"));
             }
             return verdict.unwrap_or_else(|reason| {
                 findings.refuse(reason);
