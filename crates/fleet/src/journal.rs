@@ -205,6 +205,9 @@ impl TaskLock {
         let entry = Entry { unix_ms: now_unix_ms(), step: step.to_owned(), event };
         let path = self.dir.join(JOURNAL);
         let mut file = files::open_to_append(&path, files::SHARED)?;
+        if !begins_as_journal(&file)? {
+            return Err(io::Error::new(ErrorKind::AlreadyExists, "a file that flashproof did not write has this name"));
+        }
         let mut line = serde_json::to_string(&entry)? + "\n";
         // After a torn line, start a new line.
         if !ends_with_newline(&file)? {
@@ -229,6 +232,14 @@ impl TaskLock {
 pub(crate) fn create_own_dir(dir: &Path) -> io::Result<()> {
     files::create_dirs(dir)?;
     Dir::open(files::dir_of(dir))?.open_dir(dir.file_name().unwrap_or_default()).map(drop)
+}
+
+/// True for a journal, also if a kill cut its first entry.
+fn begins_as_journal(file: &File) -> io::Result<bool> {
+    const BEGIN: &[u8] = b"{\"unix_ms\":";
+    let mut head = [0; BEGIN.len()];
+    let bytes = file.read_at(&mut head, 0)?;
+    Ok(BEGIN.starts_with(&head[..bytes]))
 }
 
 fn ends_with_newline(file: &File) -> io::Result<bool> {

@@ -48,7 +48,8 @@ fn writable(device: &str) -> Arc<Target> {
     let state = tempfile::tempdir().unwrap();
     let guard = Guard::new(Some(state.path().to_owned()));
     let request = Request { odsync: false, ..Request::new(device, "test") };
-    let consents = guard.consent(&[request], &mut EraseAnswers::named([device, "FDP0", "PART0"].map(str::to_owned)));
+    let consents =
+        guard.consent(&[request], &mut EraseAnswers::named([device, "FDP0", "PART0-part1"].map(str::to_owned)));
     Arc::new(Target::writable(consents.unwrap_or_else(|refused| panic!("{refused}")).remove(0)))
 }
 
