@@ -48,7 +48,7 @@ fn response(to: SocketAddr, request: &[u8]) -> (u32, String) {
     (head[9..12].parse().unwrap(), body.to_owned())
 }
 
-/// Far below the patience with one slow client, and long enough for a busy machine.
+/// Far below the time for which 130 clients, one after the other, would delay a scrape; long enough for a busy machine.
 const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// Values of a metrics text, by name and labels.
