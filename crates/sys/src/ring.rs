@@ -311,7 +311,7 @@ impl<F: Form> Ring<F> {
             let _ = ring.submitter().register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
         }
         let _ = self.enter(0, None);
-        // One pass takes only as many completions as the queue has room for. Each may carry an accepted socket, which
+        // A pass takes only as many completions as the queue has room for. Each may carry an accepted socket, which
         // nothing else would close.
         while self.has_completions() {
             self.reap(drop);

@@ -67,7 +67,7 @@ fn numbers_in(dir: &Path) -> io::Result<impl Iterator<Item = u32>> {
 /// The parts of the target that a process uses, with the mark of each.
 type Uses = BTreeMap<String, Option<ByteLock>>;
 
-/// One scan of all processes.
+/// A scan of all processes.
 struct Scan<'a> {
     proc_root: &'a Path,
     find: &'a dyn Fn(&Path) -> Option<TargetPart>,

@@ -83,11 +83,6 @@ impl Dir {
         &self.path
     }
 
-    /// Who can change the directory besides trusted users; `None`: nobody.
-    pub fn changeable(&self) -> Option<&Changeable> {
-        self.changeable.as_ref()
-    }
-
     /// A descriptor for fsync and for reading the entries.
     pub fn open_to_sync(&self) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -21,7 +21,7 @@ pub use dir::{
 };
 pub use replace::{MARK_WITHIN_BYTES, ReplaceTarget, Temporary, check_dir_writable, check_replaceable, replace};
 pub use tempfile::TempDir;
-pub use trust::{Changeable, Instructions, changeable, require_trusted, require_trusted_file};
+pub use trust::{Instructions, require_trusted, require_trusted_file};
 
 use rustix::fs::{FileType, OFlags};
 use std::fs::{self, File, OpenOptions};
@@ -163,7 +163,7 @@ pub fn dir_of(path: &Path) -> &Path {
 ///
 /// Errors: another user could replace the directory: `parent` needs the sticky bit, as /tmp has it.
 pub fn temporary_dir(prefix: &str, parent: &Path) -> io::Result<TempDir> {
-    if let Some(changeable) = changeable(parent)? {
+    if let Some(changeable) = trust::changeable(parent)? {
         return Err(io::Error::new(ErrorKind::PermissionDenied, changeable.to_string()));
     }
     tempfile::Builder::new().prefix(prefix).tempdir_in(parent)

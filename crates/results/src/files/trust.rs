@@ -18,7 +18,7 @@ use std::sync::LazyLock;
 
 /// A file or directory that an untrusted user can change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changeable {
+pub(super) struct Changeable {
     path: PathBuf,
     by: Writer,
 }
@@ -34,7 +34,7 @@ enum Writer {
 
 impl Changeable {
     /// The command after which only trusted users can change the object.
-    pub fn remedy(&self) -> String {
+    fn remedy(&self) -> String {
         let command = match self.by {
             Writer::Owner(_) => "chown root",
             Writer::Group(_) | Writer::Everyone => "chmod go-w",
@@ -231,7 +231,7 @@ pub fn require_trusted(dir: &Path) -> io::Result<()> {
 }
 
 /// The first object on the way to the directory `dir`, or `dir` itself, in which an untrusted user can change names.
-pub fn changeable(dir: &Path) -> io::Result<Option<Changeable>> {
+pub(super) fn changeable(dir: &Path) -> io::Result<Option<Changeable>> {
     Ok(walk(CWD, Path::new(""), dir)?.changeable)
 }
 
