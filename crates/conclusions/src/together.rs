@@ -4,7 +4,7 @@
 //! combined run. So the judge judges each device of each host, and all devices together. Histograms are merged bucket
 //! by bucket.
 
-use results::cell::{EarlierSliceOps, Latencies, latencies};
+use results::cell::{EarlierOps, Latencies, latencies};
 use results::judge::{Code, Deciding, End, IntervalCounts, Judge, Outcome, Verdict};
 use results::run_dir::{HlogKind, Intervals, Manifest, Run, RunDirError, each_window};
 use serde::Serialize;
@@ -171,6 +171,7 @@ impl Merged {
                 (host_manifest.sla != manifest.sla, "other limits"),
                 (host_manifest.report_interval_sec != manifest.report_interval_sec, "another report interval"),
                 (host_manifest.slice_sec != manifest.slice_sec, "slices of another length"),
+                (host_manifest.window_step_sec != manifest.window_step_sec, "judged windows at other times"),
                 (host_manifest.duration_sec != manifest.duration_sec, "another duration"),
             ];
             if let Some((_, what)) = differs.into_iter().find(|(differs, _)| *differs) {
@@ -220,10 +221,8 @@ impl Merged {
             own.held_by = own.held_by.checked_sub(1).map_or(0, |by| self.cell(run, by as usize) as u64 + 1);
             sum.cells[self.cell(run, cell)] = own;
         }
-        let carried = counts
-            .carried
-            .iter()
-            .map(|carried| EarlierSliceOps { cell: self.cell(run, carried.cell), ..carried.clone() });
+        let carried =
+            counts.carried.iter().map(|carried| EarlierOps { cell: self.cell(run, carried.cell), ..carried.clone() });
         sum.carried.extend(carried);
         sum.after_sec = sum.after_sec.max(counts.after_sec);
         sum.end_ns = sum.end_ns.max(counts.end_ns);

@@ -36,6 +36,7 @@ fn ten_minutes() -> RunConfig {
         settings: Settings { duration_ns, errors_max, hang_ns, ..Settings::until_done(Pacing::Spin) },
         interval_ns: 10 * SEC,
         slice_ns: 600 * SEC,
+        step_ns: 600 * SEC,
         control: Arc::new(Control::default()),
     }
 }

@@ -380,23 +380,24 @@ pub struct Interval {
     pub in_flight_max: u64,
     /// Counters of the simulated drives since the run began, drive after drive.
     pub counters: Vec<u64>,
-    /// Operations in `cells` that were due in earlier slices.
-    pub carried: Vec<EarlierSliceOps>,
+    /// Operations in `cells` that were due in earlier steps.
+    pub carried: Vec<EarlierOps>,
 }
 
-/// Operations of a cell that completed, or were given up, in a later slice than the slice in which they were due.
+/// Operations of a cell that completed, or were given up, in a later step than the step in which they were due. A step
+/// is the distance between the starts of two judged windows: half a slice, or a slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct EarlierSliceOps {
+pub struct EarlierOps {
     pub cell: usize,
-    /// The slice in which the operations were due, from 0.
-    pub slice: u64,
+    /// The step in which the operations were due, from 0.
+    pub step: u64,
     /// Counts of the operations; also included in the cell's counts.
     pub counts: CellCounts,
 }
 
-/// Adds `more` to the entry in `entries` for the same cell and slice.
-pub fn add_carried(entries: &mut Vec<EarlierSliceOps>, more: EarlierSliceOps) {
-    match entries.iter_mut().find(|known| (known.cell, known.slice) == (more.cell, more.slice)) {
+/// Adds `more` to the entry in `entries` for the same cell and step.
+pub fn add_carried(entries: &mut Vec<EarlierOps>, more: EarlierOps) {
+    match entries.iter_mut().find(|known| (known.cell, known.step) == (more.cell, more.step)) {
         Some(known) => known.counts.add(&more.counts),
         None => entries.push(more),
     }
@@ -485,11 +486,11 @@ impl Interval {
         self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Adds another shard's operations that were due in earlier slices. A device is silent only if it is silent for all
+    /// Adds another shard's operations that were due in earlier steps. A device is silent only if it is silent for all
     /// shards, as in [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
-        let silent_ns = |all: &[EarlierSliceOps], of: &EarlierSliceOps| {
-            let is_same = |carried: &&EarlierSliceOps| (carried.cell, carried.slice) == (of.cell, of.slice);
+        let silent_ns = |all: &[EarlierOps], of: &EarlierOps| {
+            let is_same = |carried: &&EarlierOps| (carried.cell, carried.step) == (of.cell, of.step);
             all.iter().find(is_same).map_or(0, |carried| carried.counts.silent_ns)
         };
         let before = self.carried.clone();

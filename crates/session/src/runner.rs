@@ -18,7 +18,7 @@ use load::rate::Rate;
 use load::run::{Control, RunConfig, Settings};
 use load::workload::{BuildContext, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
-use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec};
+use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec, window_step_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
 use results::units::{self, seconds};
 use std::path::{Path, PathBuf};
@@ -199,6 +199,8 @@ pub fn run<W: Workload>(
     let spec = RunSpec::joined(&specs)
         .map_err(|why| Failure::usage(format!("cannot run these workloads together - {why}")))?;
     let slice_sec = length_of_slices(request.slice_sec, spec.duration_sec, spec.report_interval_sec, act_log)?;
+    let aligned_slices = spec.aligned_slices;
+    let window_step_sec = if aligned_slices { slice_sec } else { window_step_sec(slice_sec, spec.report_interval_sec) };
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = request.findings.unwrap_or_else(|| findings(&spec, &dir));
     let opened_here;
@@ -232,6 +234,7 @@ pub fn run<W: Workload>(
         operations: spec.operations,
         report_interval_sec: spec.report_interval_sec,
         slice_sec,
+        window_step_sec,
         round_sec: round_sec(request.round_sec, slice_sec, spec.report_interval_sec),
         simulated: spec.is_simulated(),
         device_facts: devices.facts(),
@@ -252,8 +255,8 @@ pub fn run<W: Workload>(
         ramp_ns: spec.ramp_ns,
     };
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
-    let slice_ns = slice_sec * NS_PER_SEC;
-    let config = RunConfig { layout: plan.layout, settings, interval_ns, slice_ns, control: control.clone() };
+    let [slice_ns, step_ns] = [slice_sec, manifest.window_step_sec].map(|sec| sec * NS_PER_SEC);
+    let config = RunConfig { layout: plan.layout, settings, interval_ns, slice_ns, step_ns, control: control.clone() };
     let _armed = signal_handler.arm(vec![control.clone()]);
     let metrics = publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir));
     let (quiet, heading, trace) = (request.quiet, request.heading, request.trace);

@@ -536,6 +536,7 @@ mod tests {
             missed: 1_000,
             ours,
             held_by: None,
+            growth_allowed: None,
         };
         let completed = |share| verdict(Outcome::Fail, End::Completed, share);
         let not_done = |ours| Verdict { undone: vec![undone(ours)], ..completed(0.0) };

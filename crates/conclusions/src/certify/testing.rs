@@ -40,6 +40,8 @@ pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
             stream: "reads".into(),
             device: Some("x".into()),
             slice: 9,
+            from_sec: None,
+            length_sec: 3_600,
             with_rest: false,
             first_slice: None,
             threshold_ns: 1_000_000,

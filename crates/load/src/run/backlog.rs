@@ -237,7 +237,7 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Counts, slice by slice, the operations of a lane that are due at `intended_ns` or later. Without flashproof's
+    /// Counts, step by step, the operations of a lane that are due at `intended_ns` or later. Without flashproof's
     /// delays, the operations due within the first `own_ns` would have been issued.
     pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
         let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
@@ -246,13 +246,13 @@ impl<W: BlockEngine> Shard<W> {
         let recorder = &mut self.recorder;
         let (end_ns, own_until_ns) = (self.stop_ns.min(stream.until_ns()), intended_ns.saturating_add(own_ns));
         while intended_ns < end_ns {
-            let slice_end_ns = recorder.slice_end_ns(intended_ns).min(end_ns);
+            let step_end_ns = recorder.step_end_ns(intended_ns).min(end_ns);
             // The 1 is the current operation, which is already taken from the schedule.
-            let own_arrivals = match own_until_ns.min(slice_end_ns) {
+            let own_arrivals = match own_until_ns.min(step_end_ns) {
                 own_until_ns if own_until_ns <= intended_ns => 0,
                 own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
             };
-            let arrivals = 1 + schedule.count_before(slice_end_ns);
+            let arrivals = 1 + schedule.count_before(step_end_ns);
             let own_share_of =
                 |count: u64| (u128::from(count) * u128::from(own_arrivals) / u128::from(arrivals)) as u64;
             let mut lost_ops = 0;

@@ -240,7 +240,7 @@ mod tests {
         plan.add_buffers(BufferClass::plain(0, 1));
         plan.add_lane(Flushes(flushes), Arrival::Closed { depth: 1, think_ns: 0 }, limit, "flushes".into());
         let (interval_ns, slice_ns, control) = (100_000_000, u64::MAX, Arc::new(Control::default()));
-        let what = RunConfig { layout, settings, interval_ns, slice_ns, control };
+        let what = RunConfig { layout, settings, interval_ns, slice_ns, step_ns: slice_ns, control };
         let calls = Calls::new([].into(), engine::uring::Setup::new(1, 0)).unwrap();
         let (shard, Feed { messages, .. }) = Shard::new(calls, plan, &what, false).unwrap();
         let issuer = Issuer::start("issue".into(), Vec::new(), |_| perform).unwrap();

@@ -53,6 +53,8 @@ pub struct RunConfig {
     pub interval_ns: u64,
     /// Length of a slice of the verdict, nanoseconds: whole intervals.
     pub slice_ns: u64,
+    /// Length of a step, nanoseconds: a slice, or half of it. Operations are counted by the step in which they were due.
+    pub step_ns: u64,
     /// The control that ends the run.
     pub control: Arc<Control>,
 }

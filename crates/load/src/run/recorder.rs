@@ -4,7 +4,7 @@
 use super::silence::{Silence, Silent};
 use super::{Control, EndCause, RunConfig};
 use crate::stream::Request;
-use results::cell::{Cell, EarlierSliceOps, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
+use results::cell::{Cell, EarlierOps, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
 use results::counts::{Backlog, CellCounts};
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -94,8 +94,9 @@ pub(super) struct Recorder {
     clean_intervals: Receiver<Box<Interval>>,
     interval_ns: u64,
     slice_ns: u64,
-    /// Start of the current interval's slice, nanoseconds since the run began.
-    slice_start_ns: u64,
+    step_ns: u64,
+    /// Start of the current interval's step, nanoseconds since the run began.
+    step_start_ns: u64,
     duration_ns: u64,
     /// Ramp: initial part of the duration that does not count.
     ramp_ns: u64,
@@ -124,9 +125,9 @@ pub(super) struct Recorder {
 
 impl Recorder {
     /// A recorder for one shard of `run`, and the receiving side. Only the cells `used` are recorded (`None`: any). The
-    /// last interval ends with the run and includes later completions. Slices are whole intervals.
+    /// last interval ends with the run and includes later completions. Slices and steps are whole intervals.
     pub(super) fn new(run: &RunConfig, used: Option<Vec<u32>>, patient: bool) -> (Self, Feed) {
-        let RunConfig { layout, settings, interval_ns, slice_ns, .. } = run;
+        let RunConfig { layout, settings, interval_ns, slice_ns, step_ns, .. } = run;
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
         // A patient recorder fills one interval while the coordinator merges the other.
@@ -142,7 +143,8 @@ impl Recorder {
             clean_intervals: clean,
             interval_ns: *interval_ns,
             slice_ns: (*slice_ns).max(1),
-            slice_start_ns: 0,
+            step_ns: (*step_ns).max(1),
+            step_start_ns: 0,
             duration_ns: settings.duration_ns,
             ramp_ns: settings.ramp_ns,
             is_ramping: settings.ramp_ns > 0,
@@ -165,31 +167,41 @@ impl Recorder {
         let intervals = if self.is_ramping { 0 } else { self.current.index + 1 };
         let end_ns = self.ramp_ns + intervals * self.interval_ns;
         self.end_ns = if end_ns >= self.duration_ns { u64::MAX } else { end_ns };
-        self.slice_start_ns = self.ramp_ns + self.current.index * self.interval_ns / self.slice_ns * self.slice_ns;
+        self.step_start_ns = self.ramp_ns + self.current.index * self.interval_ns / self.step_ns * self.step_ns;
     }
 
-    /// Number of the slice of an operation due at `intended_ns`. The first slice, 0, includes operations due before the
+    /// Number of the step of an operation due at `intended_ns`. The first step, 0, includes operations due before the
     /// measurement.
-    fn slice(&self, intended_ns: u64) -> u64 {
-        intended_ns.saturating_sub(self.ramp_ns) / self.slice_ns
+    fn step(&self, intended_ns: u64) -> u64 {
+        intended_ns.saturating_sub(self.ramp_ns) / self.step_ns
+    }
+
+    /// End of the step of an operation due at `intended_ns`.
+    pub(super) fn step_end_ns(&self, intended_ns: u64) -> u64 {
+        self.end_of_period_ns(intended_ns, self.step_ns)
     }
 
     /// End of the slice of an operation due at `intended_ns`.
     pub(super) fn slice_end_ns(&self, intended_ns: u64) -> u64 {
-        self.ramp_ns.saturating_add((self.slice(intended_ns) + 1).saturating_mul(self.slice_ns))
+        self.end_of_period_ns(intended_ns, self.slice_ns)
     }
 
-    /// Applies `change` to a cell for operations due at `intended_ns`, with separate counts for an earlier slice.
+    fn end_of_period_ns(&self, intended_ns: u64, period_ns: u64) -> u64 {
+        let number = intended_ns.saturating_sub(self.ramp_ns) / period_ns;
+        self.ramp_ns.saturating_add((number + 1).saturating_mul(period_ns))
+    }
+
+    /// Applies `change` to a cell for operations due at `intended_ns`, with separate counts for an earlier step.
     #[inline]
     fn record(&mut self, cell: u32, intended_ns: u64, change: impl FnOnce(&mut Cell)) {
-        match intended_ns >= self.slice_start_ns {
+        match intended_ns >= self.step_start_ns {
             true => change(&mut self.current.cells[cell as usize]),
-            false => self.record_carried(cell, self.slice(intended_ns), change),
+            false => self.record_carried(cell, self.step(intended_ns), change),
         }
     }
 
     #[cold]
-    fn record_carried(&mut self, cell: u32, slice: u64, change: impl FnOnce(&mut Cell)) {
+    fn record_carried(&mut self, cell: u32, step: u64, change: impl FnOnce(&mut Cell)) {
         let recorded = &mut self.current.cells[cell as usize];
         let counts_before = recorded.counts;
         // The cell's maximum also covers earlier operations, so it is put aside during `change`.
@@ -199,7 +211,7 @@ impl Recorder {
         counts.subtract(&counts_before);
         recorded.counts.late_max_ns = recorded.counts.late_max_ns.max(late_max_ns);
         (counts.backlog, counts.silent_ns, counts.last_back_ns, counts.held_by) = (Backlog::default(), 0, 0, 0);
-        add_carried(&mut self.current.carried, EarlierSliceOps { cell: cell as usize, slice, counts });
+        add_carried(&mut self.current.carried, EarlierOps { cell: cell as usize, step, counts });
     }
 
     /// Begins the first interval. CPU time used before does not count, and in virtual time no operation waits for a
@@ -242,7 +254,7 @@ impl Recorder {
         }
     }
 
-    /// Records `n` operations, due at `intended_ns` or later in its slice, that were never issued; flashproof delayed
+    /// Records `n` operations, due at `intended_ns` or later in its step, that were never issued; flashproof delayed
     /// `ours` of them.
     pub(super) fn unissued(&mut self, cell: u32, intended_ns: u64, n: u64, ours: u64) {
         self.record(cell, intended_ns, |cell| cell.record_unissued(n, ours));
@@ -260,7 +272,7 @@ impl Recorder {
         self.current.cells[cell as usize].counts.held_by = u64::from(holder) + 1;
     }
 
-    /// Records the silence of a device towards a judged closed loop, in every slice that the silence overlaps.
+    /// Records the silence of a device towards a judged closed loop, in every step that the silence overlaps.
     pub(super) fn silent(&mut self, silent: &Silent) {
         let Silent { cell, silent_ns, before_ns } = silent;
         let info = &self.layout.streams[cell / self.layout.devices.len()];
@@ -269,11 +281,11 @@ impl Recorder {
         }
         let before_ns = before_ns.start.max(self.ramp_ns)..before_ns.end;
         self.current.cells[*cell].counts.silent_ns += silent_ns + before_ns.end.saturating_sub(before_ns.start);
-        let (mut from_ns, end_ns) = (before_ns.start, before_ns.end.min(self.slice_start_ns));
+        let (mut from_ns, end_ns) = (before_ns.start, before_ns.end.min(self.step_start_ns));
         while from_ns < end_ns {
-            let to_ns = self.slice_end_ns(from_ns).min(end_ns);
+            let to_ns = self.step_end_ns(from_ns).min(end_ns);
             let counts = CellCounts { silent_ns: to_ns - from_ns, ..CellCounts::default() };
-            let carried = EarlierSliceOps { cell: *cell, slice: self.slice(from_ns), counts };
+            let carried = EarlierOps { cell: *cell, step: self.step(from_ns), counts };
             add_carried(&mut self.current.carried, carried);
             from_ns = to_ns;
         }
@@ -393,7 +405,7 @@ mod tests {
         let layout = Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: [MS].into() };
         let settings = Settings { duration_ns: 9_000 * MS, ..Settings::until_done(Pacing::Spin) };
         let (interval_ns, slice_ns, control) = (1_000 * MS, 9_000 * MS, Arc::default());
-        let run = RunConfig { layout, settings, interval_ns, slice_ns, control };
+        let run = RunConfig { layout, settings, interval_ns, slice_ns, step_ns: slice_ns, control };
         let (mut recorder, _feed) = Recorder::new(&run, None, false);
         // An interval with 100 operations that waited 10 ms each, and with this backlog at its end.
         let mut least = |backlog: Backlog, share: f64| {

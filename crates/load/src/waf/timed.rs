@@ -93,6 +93,7 @@ pub fn timed(
         // A single interval for the whole run.
         interval_ns: duration_ns,
         slice_ns: duration_ns,
+        step_ns: duration_ns,
         control: control.clone(),
     };
     let (mut whole, models) = (WholeRun(Interval::new(&config.layout)), Mutex::new(models));

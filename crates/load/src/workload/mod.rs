@@ -137,6 +137,8 @@ pub struct RunSpec {
     pub pacing: Pacing,
     /// True if operations must not be batched, because their exact instants are part of the model.
     pub keeps_instants: bool,
+    /// True if the run is judged by slices that do not overlap, as ACT judges.
+    pub aligned_slices: bool,
     /// Seed of all random choices; `None`: chosen at the start.
     pub seed: Option<u64>,
     /// Ramp time before the measurement, nanoseconds.
@@ -197,6 +199,7 @@ impl RunSpec {
                 engine: "the engine",
                 pacing: "the pacing",
                 keeps_instants: "ACT's pacing",
+                aligned_slices: "judgement by ACT's slices",
                 ramp_ns: "the ramp time in ns",
                 buffered: "I/O through the page cache",
                 synchronous: "I/O by system calls",

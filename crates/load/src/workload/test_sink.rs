@@ -79,7 +79,7 @@ where
     let duration_ns = duration_sec * NS_PER_SEC;
     let settings = Settings { duration_ns, hang_ns: NS_PER_SEC, ..Settings::until_done(Pacing::Spin) };
     let (interval_ns, slice_ns, control) = (NS_PER_SEC, u64::MAX, Arc::new(Control::default()));
-    let what = RunConfig { layout: plan.layout, settings, interval_ns, slice_ns, control };
+    let what = RunConfig { layout: plan.layout, settings, interval_ns, slice_ns, step_ns: slice_ns, control };
     let mut counted = Counted::default();
     run(&what, plan.shards, |_, _: &Plan| Ok(SimEngine::new(vec![drive()])), &mut counted).unwrap();
     (what.layout, counted.0)

@@ -1,7 +1,7 @@
 //! Compares the verdict with the oracle.
 
 use super::draw::Draw;
-use super::oracle::{Found, GREW};
+use super::oracle::{Found, GREW, SILENT_BETWEEN};
 use results::judge::{Reason, Verdict};
 use std::collections::BTreeSet;
 
@@ -89,7 +89,8 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                 ("late", format!(" {stream_name} on {device_name} completed over ")),
                 ("silence", format!("{device_name} completed no {stream_name} for ")),
             ] {
-                let broken = of(rule);
+                let mut broken = of(rule);
+                broken.extend(if rule == "silence" { of(SILENT_BETWEEN) } else { Vec::new() });
                 let told: Vec<&Reason> = verdict
                     .reasons
                     .iter()
@@ -97,7 +98,10 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                     .collect();
                 let worst = broken.iter().map(|broken| broken.count).max();
                 let is_named = |broken: &&super::oracle::Broken| {
-                    let places = [",", " ("].map(|end| format!(" in slice {}{end}", broken.slice + 1));
+                    let places = match broken.rule {
+                        SILENT_BETWEEN => vec![" from 0:00:".to_owned()],
+                        _ => [",", " ("].map(|end| format!(" in slice {}{end}", broken.slice + 1)).to_vec(),
+                    };
                     let is_there = |reason: &&Reason| places.iter().any(|place| reason.text.contains(place));
                     Some(broken.count) == worst && told.iter().any(is_there)
                 };

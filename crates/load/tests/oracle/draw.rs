@@ -1,5 +1,6 @@
 //! Random drives, loads and slices. A seed identifies a draw.
 
+use super::oracle::limits;
 use load::rate::Rate;
 use load::schedule::{Poisson, Schedule};
 use results::cell::Arrivals;
@@ -225,6 +226,51 @@ impl Draw {
         draw
     }
 
+    /// A load of which just as many operations as a limit allows, or one more, are slow around the border of two slices.
+    pub(crate) fn of_borders(seed: u64) -> Self {
+        let mut dice = Dice::new(seed ^ 0x00ff_00ff);
+        let mut draw = Self::bare(&mut dice);
+        let slices = dice.within(2, 3);
+        draw.slice_sec = draw.interval_sec * dice.of(&[2, 2, 4, 3]);
+        draw.duration_sec = draw.slice_sec * slices + dice.within(0, 2);
+        let per_sec = dice.of(&[700, 1_000, 2_000]);
+        let arrivals = LaneArrivals::Even { per_sec, first: 0, stride: 1, phase: 40_503 };
+        let lane = LaneDraw { stream: 0, devices: vec![0], limit: 0, arrivals, until_ns: u64::MAX };
+        let (share_ppb, threshold_ns) = dice.of(&limits(draw.sla));
+        let wanted = per_sec * draw.slice_sec;
+        let count = (wanted * share_ppb).div_ceil(1_000_000_000) + dice.within(0, 1);
+        let border = dice.within(1, slices - 1) * wanted;
+        let before = dice.within(0, count - 1).min(wanted / 2);
+        let slow = border - before..border - before + count - 1;
+        let others = slow.map(|index| ((0, index as usize), Some(threshold_ns.min(50 * SEC)))).collect();
+        draw.drives = vec![Drive::Listed { base_ns: 100_000, others }];
+        draw.limits = vec![1_000_000];
+        draw.streams = vec![StreamDraw { judged: true, per_sec, late_ns: None, own: None }];
+        draw.lanes = vec![lane];
+        draw
+    }
+
+    /// A drive that does nearly all of the load, all of it, or a little more; most streams have no limits.
+    pub(crate) fn of_caps(seed: u64) -> Self {
+        let mut dice = Dice::new(seed ^ 0x0ff0_0ff0);
+        let mut draw = Self::bare(&mut dice);
+        draw.interval_sec = 1;
+        draw.slice_sec = dice.within(3, 10);
+        draw.duration_sec = draw.slice_sec * dice.within(1, 2);
+        let per_sec = dice.of(&[300, 1_000, 3_000]);
+        let service_us = 1_000_000 * dice.within(970, 1_100) / (1_000 * per_sec);
+        let jitter_pct = dice.of(&[0, 20]);
+        draw.drives = vec![Drive::Queue(format!("sim:channels=1+read-us={service_us}+jitter-pct={jitter_pct}"))];
+        draw.limits = vec![100_000];
+        for stream in 0..2 {
+            let (judged, per_sec) = if stream == 0 { (true, 10) } else { (dice.one_in(3), per_sec) };
+            let arrivals = draw.arrivals(&mut dice, per_sec, 0, 1);
+            draw.streams.push(StreamDraw { judged, per_sec, late_ns: None, own: None });
+            draw.lanes.push(LaneDraw { stream, devices: vec![0], limit: 0, arrivals, until_ns: u64::MAX });
+        }
+        draw
+    }
+
     /// The same load on the same drives, by a program that at times has no CPU.
     pub(crate) fn with_absences(mut self, seed: u64) -> Self {
         let mut dice = Dice::new(!seed);
@@ -246,7 +292,7 @@ impl Draw {
             if dice.one_in(3) {
                 continue;
             }
-            let (share_ppb, threshold_ns) = dice.of(&crate::oracle::limits(self.sla));
+            let (share_ppb, threshold_ns) = dice.of(&limits(self.sla));
             let share_pct = dice.of(&[1, 10, 50, 100, (share_ppb / 10_000_000).max(1)]);
             let sla = (!dice.one_in(3)).then(|| format!("{share_pct}%>{}ms", threshold_ns / MS));
             // The offered rate, or about the rate that a closed loop reaches.
@@ -381,7 +427,7 @@ impl Draw {
                 (wanted / 1_000, Box::new(move |_| late_ns + beyond_ns))
             }
             _ => {
-                let (share_ppb, threshold_ns) = dice.of(&crate::oracle::limits(self.sla));
+                let (share_ppb, threshold_ns) = dice.of(&limits(self.sla));
                 let threshold_ns = threshold_ns.min(50 * SEC);
                 // A closed loop gets the longest silence that passes, or 1 ns more. Other loads get as many slow
                 // operations as pass, or one more.

@@ -24,7 +24,7 @@ use load::schedule::{Even, Listed, Schedule};
 use log::{Log, Model, Numbered, Watched};
 use oracle::{Found, Ran};
 use results::cell::{Layout, StreamInfo};
-use results::judge::{End, Judge, JudgePlan, Sla, StreamLimits, Verdict};
+use results::judge::{End, Judge, JudgePlan, Sla, StreamLimits, Verdict, window_step_sec};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -71,14 +71,15 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         away_ns: draw.away_ns.clone(),
         looked_ns: 0,
     };
-    let (interval_ns, slice_ns) = (draw.interval_sec * SEC, draw.slice_sec * SEC);
-    let run = RunConfig { layout: layout.clone(), settings, interval_ns, slice_ns, control: control.clone() };
+    let window_step_sec = window_step_sec(draw.slice_sec, draw.interval_sec);
+    let [interval_ns, slice_ns, step_ns] = [draw.interval_sec, draw.slice_sec, window_step_sec].map(|sec| sec * SEC);
+    let run = RunConfig { layout: layout.clone(), settings, interval_ns, slice_ns, step_ns, control: control.clone() };
     let (shard, feed) = Shard::new(watched, plan(draw), &run, false).unwrap();
     shard.run(0);
 
     let plan_of_judge = JudgePlan::new(&layout, sla, draw.interval_sec, draw.slice_sec, draw.duration_sec);
     // In virtual time a lack of CPU has no effect.
-    let mut judge = Judge::new(JudgePlan { simulated: true, ..plan_of_judge });
+    let mut judge = Judge::new(JudgePlan { window_step_sec, simulated: true, ..plan_of_judge });
     let mut stop_ns = 0;
     for message in feed.messages.iter() {
         if let Message::Interval(interval) = message {
@@ -164,6 +165,16 @@ fn the_oracle_agrees_on_streams_with_limits_of_their_own() {
 #[test]
 fn the_oracle_agrees_where_rules_just_hold_and_just_do_not() {
     for_each_draw(Draw::of_edges, compare, 0);
+}
+
+#[test]
+fn the_oracle_agrees_on_slow_spells_around_the_borders_of_slices() {
+    for_each_draw(Draw::of_borders, compare, 0);
+}
+
+#[test]
+fn the_oracle_agrees_on_drives_that_are_a_little_too_slow() {
+    for_each_draw(Draw::of_caps, compare, 0);
 }
 
 /// Faults of the verdict on `draw` when this program has no CPU at times. A run that passes must also pass if the

@@ -21,7 +21,9 @@
 //! operation and 0.1 %, is too short.
 //!
 //! For each judged stream, the share of slow operations must stay below each limit, on each device and over all
-//! devices.
+//! devices. For shares and silences, windows are judged that begin and end in the middle of slices, too: if the halves
+//! of slices are whole report intervals, and both halves of the window are complete. For shares, such a window needs
+//! 3,000 operations and 90 % of the mean number in a complete slice; for silences, 90 % of the time of a slice.
 
 use super::draw::{Draw, Drive, LaneArrivals, LaneDraw, SEC};
 use super::log::{Log, Logged};
@@ -33,6 +35,8 @@ const ALONE_MIN: u64 = 3_000;
 
 /// The rule that a backlog must not grow through a slice.
 pub(crate) const GREW: &str = "grew";
+/// The rule on silences, in a window between slices.
+pub(crate) const SILENT_BETWEEN: &str = "silent-between";
 
 /// Fate of a wanted operation.
 #[derive(Debug, Clone, Copy)]
@@ -121,6 +125,20 @@ struct Stretch {
     is_cut: bool,
 }
 
+/// A time in which shares and silences are judged, beside the stretches: from the middle of a slice to the middle of
+/// the next.
+#[derive(Clone, Copy)]
+struct Between {
+    from_ns: u64,
+    to_ns: u64,
+}
+
+impl Between {
+    fn includes(&self, wanted_ns: u64) -> bool {
+        (self.from_ns..self.to_ns).contains(&wanted_ns)
+    }
+}
+
 /// Shares in parts per billion and thresholds of an SLA, by ascending threshold.
 pub(crate) fn limits(sla: &str) -> Vec<(u64, u64)> {
     let limit = |text: &str| {
@@ -169,6 +187,7 @@ impl Ran<'_> {
             for device in 0..self.draw.drives.len() {
                 let on_device: Vec<_> = of_stream.iter().filter(|fate| fate.device == device).copied().collect();
                 self.judge_load(stream, device, &on_device, &mut found);
+                self.judge_silence(stream, device, &on_device, &mut found);
                 self.judge_growth(stream, device, &on_device, &mut found);
                 if self.draw.streams[stream].judged {
                     self.judge_shares(stream, Some(device), &on_device, &mut found);
@@ -185,7 +204,11 @@ impl Ran<'_> {
 
     fn decide(&self, fates: &[Fate], found: &mut Found) {
         let total = |place: usize| found.totals.iter().map(|of| of[place]).sum::<u64>();
-        let rule = |broken: &Broken| if broken.rule == GREW { "not-carried-out" } else { broken.rule };
+        let rule = |broken: &Broken| match broken.rule {
+            GREW => "not-carried-out",
+            SILENT_BETWEEN => "silence",
+            rule => rule,
+        };
         let broken: Vec<_> = found.broken.iter().map(rule).collect();
         let rules = [("io-error", total(1) > 0), ("lost", total(3) > 0), ("device-gone", self.is_gone)];
         found.codes.extend(rules.iter().filter(|(_, is)| *is).map(|(code, _)| *code));
@@ -274,14 +297,21 @@ impl Ran<'_> {
         stretches
     }
 
-    /// Rules 1 to 4.
+    fn betweens(&self) -> Vec<Between> {
+        let half_ns = self.draw.slice_sec * SEC / 2;
+        let windows =
+            (0..).map(|slice| Between { from_ns: (2 * slice + 1) * half_ns, to_ns: (2 * slice + 3) * half_ns });
+        let has_halves = (self.draw.slice_sec / self.draw.interval_sec).is_multiple_of(2);
+        windows.take_while(|window| has_halves && window.to_ns <= self.stop_ns).collect()
+    }
+
+    /// Rules 1 to 3.
     fn judge_load(&self, stream: usize, device: usize, fates: &[Fate], found: &mut Found) {
         let lost = fates.iter().filter(|fate| fate.issued_ns.is_some() && fate.back_ns.is_none()).count() as u64;
         if lost > 0 {
             *found.lost.entry(device).or_default() += lost;
         }
         let drawn = &self.draw.streams[stream];
-        let silences = self.silences(stream, device);
         for Stretch { first, last, is_cut } in self.stretches(fates) {
             let of: Vec<_> = fates.iter().filter(|fate| (first..=last).contains(&fate.slice)).collect();
             let wanted = of.len() as u64;
@@ -307,24 +337,36 @@ impl Ran<'_> {
                     breaks("late", late, wanted);
                 }
             }
-            let (from_ns, to_ns) =
-                (self.end_of(first) - self.draw.slice_sec * SEC, self.end_of(last).min(self.stop_ns));
-            let loosest = limits_of(self.draw, stream).last().copied();
-            if let Some((share_ppb, _)) = loosest.filter(|_| drawn.judged && drawn.per_sec == 0) {
-                let inside = |(begin, end): &(u64, u64)| (*end).min(to_ns).saturating_sub((*begin).max(from_ns));
-                let silent_ns = silences.iter().map(inside).sum::<u64>();
-                let limits_of = |is_own: bool| {
-                    let is = |lane: &&LaneDraw| (lane.stream == stream && lane.devices.contains(&device)) == is_own;
-                    let lanes = self.draw.lanes.iter().filter(is);
-                    lanes.map(|lane| lane.limit).collect::<Vec<_>>()
-                };
-                if silent_ns > 0 && limits_of(false).iter().any(|limit| limits_of(true).contains(limit)) {
-                    // The stream may have waited for the slots of another stream or device for a whole report interval.
-                    // Such an interval does not count as time of the stream.
-                    found.open.insert("silence");
-                } else if is_share(silent_ns, to_ns - from_ns, share_ppb) {
-                    breaks("silence", silent_ns, to_ns - from_ns);
-                }
+        }
+    }
+
+    /// Rule 4.
+    fn judge_silence(&self, stream: usize, device: usize, fates: &[Fate], found: &mut Found) {
+        let drawn = &self.draw.streams[stream];
+        let loosest = limits_of(self.draw, stream).last().copied();
+        let Some((share_ppb, _)) = loosest.filter(|_| drawn.judged && drawn.per_sec == 0) else { return };
+        let silences = self.silences(stream, device);
+        let slice_ns = self.draw.slice_sec * SEC;
+        let stretches = self.stretches(fates).into_iter().filter(|stretch| !stretch.is_cut);
+        let of_stretch = |Stretch { first, last, .. }: Stretch| {
+            (self.end_of(first) - slice_ns, self.end_of(last).min(self.stop_ns), "silence")
+        };
+        let of_between = |Between { from_ns, to_ns }: Between| (from_ns, to_ns, SILENT_BETWEEN);
+        for (from_ns, to_ns, rule) in stretches.map(of_stretch).chain(self.betweens().into_iter().map(of_between)) {
+            let inside = |(begin, end): &(u64, u64)| (*end).min(to_ns).saturating_sub((*begin).max(from_ns));
+            let silent_ns = silences.iter().map(inside).sum::<u64>();
+            let limits_of = |is_own: bool| {
+                let is = |lane: &&LaneDraw| (lane.stream == stream && lane.devices.contains(&device)) == is_own;
+                let lanes = self.draw.lanes.iter().filter(is);
+                lanes.map(|lane| lane.limit).collect::<Vec<_>>()
+            };
+            if silent_ns > 0 && limits_of(false).iter().any(|limit| limits_of(true).contains(limit)) {
+                // The stream may have waited for the slots of another stream or device for a whole report interval.
+                // Such an interval does not count as time of the stream.
+                found.open.insert("silence");
+            } else if is_share(silent_ns, to_ns - from_ns, share_ppb) {
+                let (slice, wanted) = ((from_ns / slice_ns) as usize, to_ns - from_ns);
+                found.broken.insert(Broken { rule, stream, device, slice, count: silent_ns, wanted });
             }
         }
     }
@@ -436,6 +478,19 @@ impl Ran<'_> {
                     (false, true) => drop(found.open.insert("over-limit")),
                     (false, false) => {}
                 }
+            }
+        }
+        let complete: Vec<u64> = (0..self.slice(self.stop_ns)).map(|slice| count(slice, slice).0).collect();
+        for window in self.betweens() {
+            let of: Vec<_> = fates.iter().filter(|fate| window.includes(fate.wanted_ns)).collect();
+            let wanted = of.len() as u64;
+            let is_enough =
+                wanted >= ALONE_MIN && wanted * 10 * complete.len() as u64 >= 9 * complete.iter().sum::<u64>();
+            let over = |threshold_ns: u64| of.iter().filter(|fate| fate.is_over(threshold_ns)).count() as u64;
+            if is_enough
+                && own.iter().any(|(share_ppb, threshold_ns)| is_share(over(*threshold_ns), wanted, *share_ppb))
+            {
+                found.codes.insert("over-limit");
             }
         }
         let slices = (0..=self.slice(self.stop_ns.saturating_sub(1))).map(|slice| count(slice, slice)).collect();

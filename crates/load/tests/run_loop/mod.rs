@@ -88,7 +88,14 @@ fn closed(depth: u32) -> Arrival {
 
 /// Intervals and slices of a second.
 fn what(settings: Settings, layout: &Layout) -> RunConfig {
-    RunConfig { layout: layout.clone(), settings, interval_ns: SEC, slice_ns: SEC, control: Arc::default() }
+    RunConfig {
+        layout: layout.clone(),
+        settings,
+        interval_ns: SEC,
+        slice_ns: SEC,
+        step_ns: SEC,
+        control: Arc::default(),
+    }
 }
 
 fn run_in<W: BlockEngine>(engine: W, plan: Plan, settings: Settings, layout: &Layout) -> Ran {

@@ -198,7 +198,8 @@ impl Job {
             .map_err(|error| Failure::environment(format!("{}: {error}", self.name)))?;
         let settings = Settings::until_done(facts.pacing());
         let (layout, control) = (plan.layout, self.control.clone());
-        let run_config = RunConfig { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, control };
+        let run_config =
+            RunConfig { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, step_ns: u64::MAX, control };
         let mut tracker = Tracker {
             prepared: &mut self.prepared,
             ledger: &self.ledger,

@@ -265,7 +265,14 @@ impl ArrangementRun<'_> {
         let facts = EngineFacts::unpaced(&engine);
         let settings = Settings::until_done(facts.pacing());
         let (layout, interval_ns) = (plan.layout, 1_000_000_000);
-        let run_config = RunConfig { layout, settings, interval_ns, slice_ns: u64::MAX, control: self.control.clone() };
+        let run_config = RunConfig {
+            layout,
+            settings,
+            interval_ns,
+            slice_ns: u64::MAX,
+            step_ns: u64::MAX,
+            control: self.control.clone(),
+        };
         let progress_text = format!("{}: writing each space once", self.arrangement);
         let mut filling = Filling { progress: WriteProgress::new(progress_text, total_bytes), failure: None };
         engine.run(&run_config, plan.shards, &devices, 1, &facts, &mut filling)?;

@@ -87,9 +87,16 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
     let Some(columns): Option<Vec<usize>> = columns else { return Ok(None) };
     let slice_sec = whole_slice_sec(slice_sec, manifest.duration_sec, manifest.report_interval_sec);
     let mut records = Intervals::open(dir, &manifest)?;
-    let mut judge = Manifest { sla: sla.clone(), slice_sec, ..manifest }.judge();
+    let recorded_step_sec = manifest.step_sec();
+    // Slices of another length are judged without the windows between them.
+    let window_step_sec = if slice_sec == manifest.slice_sec { recorded_step_sec } else { slice_sec };
+    let mut judge = Manifest { sla: sla.clone(), slice_sec, window_step_sec, ..manifest }.judge();
     while let Some(record) = records.next()? {
-        judge.add_counts(&with_columns(&record.counts, &columns));
+        let mut counts = with_columns(&record.counts, &columns);
+        for carried in &mut counts.carried {
+            carried.step = carried.step.saturating_mul(recorded_step_sec) / window_step_sec;
+        }
+        judge.add_counts(&counts);
     }
     let verdict = judge.verdict(&own_verdict.end);
     // A pass from edited or damaged tables is not trusted: it becomes invalid.

@@ -154,6 +154,8 @@ fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl I
                     stream: stream.to_owned(),
                     device: device.map(str::to_owned),
                     slice: number,
+                    from_sec: None,
+                    length_sec: log.slice_sec,
                     with_rest: false,
                     first_slice: None,
                     threshold_ns: limit.threshold_ns,

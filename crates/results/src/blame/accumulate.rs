@@ -1,5 +1,5 @@
 //! The accumulator: takes intervals, telemetry and trace samples, live or from a run directory, and stores the sums
-//! that explain slices. Its memory grows with the slices, not with the intervals.
+//! that explain windows. Its memory grows with the steps of windows, not with the intervals.
 //!
 //! A device holds a limited number of requests (`nr_requests`; 32 on SATA). While the device is full, the kernel delays
 //! further operations before they become requests, just as under a cgroup's limit. These operations wait for the
@@ -11,11 +11,12 @@
 //! full for at most T / N seconds. Each operation in flight beyond N waited behind the full device for at most this
 //! time. A device behind a bursty limit is full only for moments, and is charged only with these moments.
 
-use super::samples::{SampleMatcher, SampledOps, SliceSamples};
+use super::samples::{SampleMatcher, SampledOps, StepSamples};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::counts::{CellCounts, SlowTimes};
 use crate::judge::{IntervalCounts, JudgePlan};
 use crate::telemetry::{Column, ColumnOf, TraceKind, TraceLine};
+use std::ops::Range;
 
 /// Host and drive state while operations of one stream on one device were over one threshold: means over the
 /// operations, not over the time.
@@ -51,8 +52,9 @@ pub(super) struct Requests {
     pub(super) time_ms: f64,
 }
 
+/// Telemetry of a device in some steps.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct DeviceSlice {
+pub(super) struct DeviceFacts {
     /// Reads and writes.
     pub(super) requests: [Requests; TraceKind::ALL.len()],
     /// Number of times that the device throttled itself.
@@ -63,31 +65,44 @@ pub(super) struct DeviceSlice {
     pub(super) full: FullDeviceSums,
 }
 
+impl DeviceFacts {
+    fn merge(&mut self, other: &Self) {
+        for (mine, theirs) in self.requests.iter_mut().zip(&other.requests) {
+            mine.completed += theirs.completed;
+            mine.time_ms += theirs.time_ms;
+        }
+        self.throttled += other.throttled;
+        self.throttled_sec += other.throttled_sec;
+        self.full.merge(&other.full);
+    }
+}
+
+/// Data of a step: half a slice, or a slice.
 #[derive(Debug, Clone, Default)]
-struct SliceFacts {
-    /// An entry for each judged cell and threshold; empty while no operation was slow, as in most slices.
+struct StepFacts {
+    /// An entry for each judged cell and threshold; empty while no operation was slow, as in most steps.
     cells: Vec<[SlowConditions; THRESHOLDS_MAX]>,
     /// An entry for each device; empty without telemetry.
-    devices: Vec<DeviceSlice>,
+    devices: Vec<DeviceFacts>,
     /// For each cell, judged or not: operations in flight at the end of an interval, summed over the intervals in which
     /// operations of a judged stream on the same device were slow or waited. Empty before the first such interval.
     in_flight: Vec<u64>,
 }
 
-/// Accumulates the data of a run; can compute the blame for its slices at any time.
+/// Accumulates the data of a run; can compute the blame for its windows at any time.
 #[derive(Debug, Default)]
 pub struct Blamer {
     judged: Vec<usize>,
     devices: usize,
-    intervals_per_slice: u64,
+    intervals_per_step: u64,
     /// The columns of telemetry.csv; `None` for a column unknown to this version.
     columns: Vec<Option<ColumnOf>>,
     /// The kernel's names of the devices; `None` for a device without columns.
     kernel_names: Vec<Option<String>>,
-    slices: Vec<SliceFacts>,
+    steps: Vec<StepFacts>,
     samples: SampleMatcher,
-    /// An entry for each slice.
-    pub(super) slice_samples: Vec<SliceSamples>,
+    /// An entry for each step.
+    pub(super) step_samples: Vec<StepSamples>,
     /// For each judged cell and threshold: the drive's mean temperature over the fast operations.
     pub(super) fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
     /// For each judged cell: counts before the drive first throttled itself in the run.
@@ -122,7 +137,7 @@ impl Blamer {
             streams.flat_map(|(stream, _)| (0..devices).map(move |device| stream * devices + device)).collect();
         Self {
             devices,
-            intervals_per_slice: (plan.slice_sec / plan.report_interval_sec.max(1)).max(1),
+            intervals_per_step: plan.intervals_per_step(),
             columns: columns.iter().map(|name| ColumnOf::parse(name)).collect(),
             kernel_names: kernel_names.to_vec(),
             fast_celsius: vec![[Mean::default(); THRESHOLDS_MAX]; judged.len()],
@@ -137,23 +152,23 @@ impl Blamer {
     /// Adds an interval with its telemetry values. Intervals must come in the order of their index.
     pub fn interval(&mut self, counts: &IntervalCounts, telemetry: &[String]) {
         let from_ns = std::mem::replace(&mut self.before_ns, counts.end_ns);
-        let slice = usize::try_from(counts.index / self.intervals_per_slice).unwrap_or(usize::MAX);
-        if self.slices.len() <= slice {
-            self.slices.resize(slice + 1, SliceFacts::default());
-            self.slice_samples.resize(slice + 1, SliceSamples::default());
+        let step = usize::try_from(counts.index / self.intervals_per_step).unwrap_or(usize::MAX);
+        if self.steps.len() <= step {
+            self.steps.resize(step + 1, StepFacts::default());
+            self.step_samples.resize(step + 1, StepSamples::default());
         }
         let rows: Vec<_> = (0..self.devices).map(|device| self.row(telemetry, device)).collect();
         let length_ns = counts.end_ns.saturating_sub(from_ns) as f64;
         let seconds = length_ns / 1e9;
         for (device, row) in rows.iter().enumerate() {
-            self.device_row(slice, device, row, seconds);
+            self.device_row(step, device, row, seconds);
             let full = self.fill[device].interval(row, seconds, counts.in_flight_max);
-            if let (Some(full), Some(facts)) = (full, self.slices[slice].devices.get_mut(device)) {
+            if let (Some(full), Some(facts)) = (full, self.steps[step].devices.get_mut(device)) {
                 facts.full.merge(&full);
             }
         }
-        self.cells(slice, counts, &rows);
-        self.holders(slice, counts);
+        self.cells(step, counts, &rows);
+        self.holders(step, counts);
         let sampled_ops = |cell: &usize| {
             let CellCounts { ops, service_over, .. } = counts.cells.get(*cell).copied().unwrap_or_default();
             SampledOps { length_ms: length_ns / 1e6, ops, service_over }
@@ -164,13 +179,13 @@ impl Blamer {
                 calm.merge(counted);
             }
         }
-        self.samples.interval((from_ns, counts.end_ns), cells, slice, &mut self.slice_samples);
+        self.samples.interval((from_ns, counts.end_ns), cells, step, &mut self.step_samples);
     }
 
     /// Adds a line of the trace, at any time.
     pub fn trace(&mut self, line: &TraceLine) {
         if line.device < self.devices {
-            self.samples.line(line, &mut self.slice_samples);
+            self.samples.line(line, &mut self.step_samples);
         }
     }
 
@@ -191,9 +206,9 @@ impl Blamer {
         }))
     }
 
-    fn device_row(&mut self, slice: usize, device: usize, row: &Row, seconds: f64) {
-        let devices = &mut self.slices[slice].devices;
-        devices.resize(self.devices, DeviceSlice::default());
+    fn device_row(&mut self, step: usize, device: usize, row: &Row, seconds: f64) {
+        let devices = &mut self.steps[step].devices;
+        devices.resize(self.devices, DeviceFacts::default());
         let facts = &mut devices[device];
         let columns = [(Column::ReadsPerSec, Column::ReadAwaitMs), (Column::WritesPerSec, Column::WriteAwaitMs)];
         for (requests, (per_sec, await_ms)) in facts.requests.iter_mut().zip(columns) {
@@ -216,12 +231,12 @@ impl Blamer {
         facts.throttled_sec += throttle_sec;
     }
 
-    fn cells(&mut self, slice: usize, counts: &IntervalCounts, rows: &[Row]) {
+    fn cells(&mut self, step: usize, counts: &IntervalCounts, rows: &[Row]) {
         for (position, cell) in self.judged.iter().enumerate() {
             let Some(cell_counts) = counts.cells.get(*cell) else { continue };
             let device = cell % self.devices;
             let (row, celsius) = (&rows[device], rows[device].get(Column::Celsius));
-            let cells = &mut self.slices[slice].cells;
+            let cells = &mut self.steps[step].cells;
             if cell_counts.response_over[0] > 0 {
                 cells.resize(self.judged.len(), [SlowConditions::default(); THRESHOLDS_MAX]);
             }
@@ -243,7 +258,7 @@ impl Blamer {
     }
 
     /// Records the streams with operations in flight on devices where operations are slow or wait.
-    fn holders(&mut self, slice: usize, counts: &IntervalCounts) {
+    fn holders(&mut self, step: usize, counts: &IntervalCounts) {
         let waits = |cell: &usize| {
             counts.cells.get(*cell).is_some_and(|counted| counted.response_over[0] > 0 || counted.backlog.waiting > 0)
         };
@@ -252,7 +267,7 @@ impl Blamer {
         if devices.is_empty() {
             return;
         }
-        let in_flight = &mut self.slices[slice].in_flight;
+        let in_flight = &mut self.steps[step].in_flight;
         in_flight.resize(counts.cells.len(), 0);
         for (cell, sum) in in_flight.iter_mut().enumerate().filter(|(cell, _)| devices.contains(&(cell % self.devices)))
         {
@@ -263,16 +278,20 @@ impl Blamer {
     /// The stream that had more than half of the operations in flight on `devices`, and its fraction of these
     /// operations. Counts the time in which operations of judged streams were slow or waited on these devices. `None`:
     /// no such stream.
-    pub(super) fn holder(&self, slice: usize, devices: std::ops::Range<usize>) -> Option<(usize, f64)> {
-        let in_flight = &self.slices.get(slice)?.in_flight;
-        let of_stream = |stream: usize| -> u64 {
-            devices.clone().filter_map(|device| in_flight.get(stream * self.devices + device)).sum()
-        };
-        let streams = in_flight.len() / self.devices.max(1);
+    pub(super) fn holder(&self, steps: &Range<usize>, devices: Range<usize>) -> Option<(usize, f64)> {
+        let in_flight = |cell: usize| self.facts(steps).filter_map(move |facts| facts.in_flight.get(cell)).sum::<u64>();
+        let of_stream =
+            |stream: usize| devices.clone().map(|device| in_flight(stream * self.devices + device)).sum::<u64>();
+        let cells = self.facts(steps).map(|facts| facts.in_flight.len()).max()?;
+        let streams = cells / self.devices.max(1);
         let all: u64 = (0..streams).map(of_stream).sum();
         let stream = (0..streams).max_by_key(|stream| of_stream(*stream))?;
         let part = of_stream(stream) as f64 / all.max(1) as f64;
         (part > 0.5).then_some((stream, part))
+    }
+
+    fn facts(&self, steps: &Range<usize>) -> impl Iterator<Item = &StepFacts> {
+        self.steps.iter().take(steps.end).skip(steps.start)
     }
 
     /// Position of a stream's cell among the judged cells; `None` for a stream that is not judged.
@@ -281,14 +300,20 @@ impl Blamer {
     }
 
     /// Host and drive state while operations of a judged cell were slow.
-    pub(super) fn meanwhile(&self, slice: usize, position: usize, threshold: usize) -> SlowConditions {
-        let cell = self.slices.get(slice).and_then(|facts| facts.cells.get(position));
-        cell.map_or_else(SlowConditions::default, |cell| cell[threshold])
+    pub(super) fn meanwhile(&self, steps: &Range<usize>, position: usize, threshold: usize) -> SlowConditions {
+        let of_cell = self.facts(steps).filter_map(|facts| facts.cells.get(position));
+        of_cell.fold(SlowConditions::default(), |mut sum, cell| {
+            sum.merge(&cell[threshold]);
+            sum
+        })
     }
 
-    pub(super) fn device(&self, slice: usize, device: usize) -> DeviceSlice {
-        let device = self.slices.get(slice).and_then(|facts| facts.devices.get(device));
-        device.copied().unwrap_or_default()
+    pub(super) fn device(&self, steps: &Range<usize>, device: usize) -> DeviceFacts {
+        let of_device = self.facts(steps).filter_map(|facts| facts.devices.get(device));
+        of_device.fold(DeviceFacts::default(), |mut sum, device| {
+            sum.merge(device);
+            sum
+        })
     }
 }
 

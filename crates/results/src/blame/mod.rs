@@ -1,10 +1,10 @@
-//! Breaks down the time of slow operations by cause, for slices over a limit.
+//! Breaks down the time of slow operations by cause, for windows over a limit.
 //!
 //! ```text
 //! IntervalCounts (time of slow operations by stage) -----------+
-//! telemetry (CPU, interrupts, temperature, diskstats) ---------+--> Blamer --> Blame for each slice
+//! telemetry (CPU, interrupts, temperature, diskstats) ---------+--> Blamer --> Blame for each window
 //! trace.csv (kernel queue and device, in samples) -------------+      ^
-//!                                                              Judge: slices over a limit
+//!                                                              Judge: windows over a limit
 //! ```
 //!
 //! Blame is an estimate of causes, not a measurement. Blame combines the run's times (wait, lag, service), samples of
@@ -25,27 +25,32 @@ pub use accumulate::Blamer;
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::cells_of;
 use crate::counts::CellCounts;
-use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, TestedObject};
+use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, TestedObject, Window, between_text};
 use crate::telemetry::Column;
 use crate::units::{Grouped, ThresholdText, count, duration, percent, percent_exact, percent_whole};
 use accumulate::SlowConditions;
+use std::ops::Range;
 
-/// A slice of a judged stream in which the share over a threshold reached its limit.
-struct BlamedSlice<'a> {
+/// A window of a judged stream in which the share over a threshold reached its limit.
+struct BlamedWindow<'a> {
     blamer: &'a Blamer,
     plan: &'a JudgePlan,
     group: &'a GroupCounts,
-    /// Index of the slice, from 0.
+    /// Index of the slice in which the window begins, from 0.
     slice: usize,
-    counts: &'a CellCounts,
+    /// Start of the window, seconds since the run began, if the window begins in the middle of the slice.
+    from_sec: Option<u64>,
+    /// The steps of the window.
+    steps: Range<usize>,
+    counts: CellCounts,
     /// Index of the threshold.
     threshold: usize,
     limit: Limit,
 }
 
-impl BlamedSlice<'_> {
+impl BlamedWindow<'_> {
     /// Index range of the devices that the group covers.
-    fn devices(&self) -> std::ops::Range<usize> {
+    fn devices(&self) -> Range<usize> {
         cells_of(0, self.group.device, self.plan.devices.len())
     }
 
@@ -56,6 +61,7 @@ impl BlamedSlice<'_> {
             stream,
             device,
             slice: self.slice as u64 + 1,
+            from_sec: self.from_sec,
             threshold_ns: self.limit.threshold_ns,
             over: self.over(),
             wanted: self.counts.counted_ops(),
@@ -81,8 +87,7 @@ impl BlamedSlice<'_> {
 
     /// Operations over the threshold with known times.
     fn with_times(&self) -> u64 {
-        let CellCounts { ops, .. } = self.counts;
-        self.at(&self.counts.response_over).saturating_sub(self.counts.counted_ops().saturating_sub(*ops))
+        self.at(&self.counts.response_over).saturating_sub(self.counts.counted_ops().saturating_sub(self.counts.ops))
     }
 
     /// Mean of one sum of `SlowTimes` over the operations of [`Self::with_times`], nanoseconds.
@@ -128,8 +133,8 @@ struct Shares {
 }
 
 impl Shares {
-    fn of(subject: &BlamedSlice<'_>) -> Self {
-        let CellCounts { errors, unissued, lost, slow, .. } = subject.counts;
+    fn of(subject: &BlamedWindow<'_>) -> Self {
+        let CellCounts { errors, unissued, lost, slow, .. } = &subject.counts;
         let slow_ops = subject.at(&subject.counts.response_over).max(1) as f64;
         let wait_ns = subject.at(&slow.wait_ns) as f64;
         let (seen_late_ns, held_ns) = (subject.at(&slow.unseen_ns) as f64, subject.at(&slow.held_ns) as f64);
@@ -165,25 +170,50 @@ impl Shares {
 }
 
 impl Blamer {
-    /// The blame for each judged slice over a limit, the worst slice first. `judge` must have the same intervals.
+    /// The blame for each judged slice over a limit, and for each window between two slices of which neither is over
+    /// this limit; the worst first. `judge` must have the same intervals.
     pub fn blame(&self, judge: &Judge) -> Vec<Blame> {
-        let mut blamed_slices = Vec::new();
-        for group in judge.judged_groups() {
-            for (slice, counts) in group.slices.iter().enumerate() {
-                for (threshold, limit) in judge.plan.limits_of(group.stream).enumerate() {
-                    let Some(limit) = limit else { continue };
-                    let exceeded =
-                        |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.counted_ops());
-                    if exceeded(&counts.judged_over) || exceeded(&counts.response_over) {
-                        let plan = &judge.plan;
-                        blamed_slices.push(BlamedSlice { blamer: self, plan, group, slice, counts, threshold, limit });
-                    }
+        let mut blamed_windows: Vec<_> = judge.judged_groups().flat_map(|group| self.blamed(judge, group)).collect();
+        let rank = |of: &BlamedWindow<'_>| of.over() as f64 / of.counts.counted_ops() as f64 / of.limit.share_max();
+        blamed_windows.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
+        blamed_windows.iter().map(BlamedWindow::blame).collect()
+    }
+
+    fn blamed<'a>(&'a self, judge: &'a Judge, group: &'a GroupCounts) -> Vec<BlamedWindow<'a>> {
+        let per_slice = judge.plan.steps_per_slice();
+        let of_slice = |(slice, counts): (usize, &CellCounts)| (slice, None, *counts);
+        let of_window = |window: Window| (window.first, judge.start_between_sec(&window), window.counts);
+        let slices = group.slices.iter().enumerate().map(of_slice);
+        let mut blamed: Vec<BlamedWindow<'_>> = Vec::new();
+        for (slice, from_sec, counts) in slices.chain(judge.share_windows_between(group).map(of_window)) {
+            for (threshold, limit) in judge.plan.limits_of(group.stream).enumerate() {
+                let Some(limit) = limit else { continue };
+                let is_exceeded =
+                    |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.counted_ops());
+                let is_known = |known: &BlamedWindow<'_>| {
+                    known.threshold == threshold && [slice, slice + 1].contains(&known.slice)
+                };
+                let is_over = is_exceeded(&counts.judged_over) || is_exceeded(&counts.response_over);
+                if !is_over || from_sec.is_some() && blamed.iter().any(is_known) {
+                    continue;
                 }
+                let first_step = slice * per_slice + usize::from(from_sec.is_some());
+                let steps = first_step..first_step + per_slice;
+                let plan = &judge.plan;
+                blamed.push(BlamedWindow {
+                    blamer: self,
+                    plan,
+                    group,
+                    slice,
+                    from_sec,
+                    steps,
+                    counts,
+                    threshold,
+                    limit,
+                });
             }
         }
-        let rank = |of: &BlamedSlice<'_>| of.over() as f64 / of.counts.counted_ops() as f64 / of.limit.share_max();
-        blamed_slices.sort_by(|a, b| rank(b).total_cmp(&rank(a)));
-        blamed_slices.iter().map(BlamedSlice::blame).collect()
+        blamed
     }
 }
 
@@ -192,7 +222,7 @@ impl Blamer {
 /// operations and lets the others through in bursts. Or their mean service time was at least the mean wait of all
 /// operations over the threshold (a stall that fills the slots). Without a sign, the in-flight limit was too low for a
 /// fast device.
-fn waited_behind_slow_ones(subject: &BlamedSlice<'_>) -> bool {
+fn waited_behind_slow_ones(subject: &BlamedWindow<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
     let held_ns = slowly.saturating_mul(mean_ns);
@@ -200,7 +230,7 @@ fn waited_behind_slow_ones(subject: &BlamedSlice<'_>) -> bool {
 }
 
 /// The causes: the largest share first, causes without a share last.
-fn parts(subject: &BlamedSlice<'_>) -> Vec<BlamePart> {
+fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
     let mut parts = Vec::new();
     let mut add = |cause, share: f64, evidence: String| {
         if share > 0.0 {
@@ -238,7 +268,7 @@ fn parts(subject: &BlamedSlice<'_>) -> Vec<BlamePart> {
 
 /// Adds a note to the evidence of the largest cause if the limit is also reached without this cause. Shares are
 /// fractions of time, and a few long operations can have most of the time.
-fn note_if_over_without_cause(subject: &BlamedSlice<'_>, largest: &mut BlamePart) {
+fn note_if_over_without_cause(subject: &BlamedWindow<'_>, largest: &mut BlamePart) {
     let over_without_delay = match largest.cause {
         Cause::OurLag => subject.at(&subject.counts.judged_least_over),
         Cause::SlotWait => subject.at(&subject.counts.service_over),
@@ -287,11 +317,11 @@ const HOTTER_CELSIUS: f64 = 3.0;
 /// Minimum share of service at which heat counts as a cause: heat slows only the drive.
 const SERVICE_SHARE_MIN: f64 = 0.5;
 
-fn host_evidence(subject: &BlamedSlice<'_>) -> Option<String> {
+fn host_evidence(subject: &BlamedWindow<'_>) -> Option<String> {
     let mut meanwhile = SlowConditions::default();
     for device in subject.devices() {
         if let Some(position) = subject.blamer.position(subject.group.stream, device) {
-            meanwhile.merge(&subject.blamer.meanwhile(subject.slice, position, subject.threshold));
+            meanwhile.merge(&subject.blamer.meanwhile(&subject.steps, position, subject.threshold));
         }
     }
     let busy = [
@@ -317,7 +347,7 @@ fn host_evidence(subject: &BlamedSlice<'_>) -> Option<String> {
     (!evidence.is_empty()).then(|| format!("while operations were slow, {}", evidence.join(", ")))
 }
 
-fn heat_evidence(subject: &BlamedSlice<'_>, shares: &Shares) -> Option<String> {
+fn heat_evidence(subject: &BlamedWindow<'_>, shares: &Shares) -> Option<String> {
     if shares.service < SERVICE_SHARE_MIN {
         return None;
     }
@@ -332,27 +362,27 @@ fn heat_evidence(subject: &BlamedSlice<'_>, shares: &Shares) -> Option<String> {
 
 /// Evidence for heat on one device: the device throttled itself, and service was slower than before; or the device was
 /// hot, and hotter while operations were slow than while they were fast.
-fn heat_of(subject: &BlamedSlice<'_>, device: usize) -> Option<String> {
-    let BlamedSlice { blamer, slice, threshold, counts, .. } = subject;
+fn heat_of(subject: &BlamedWindow<'_>, device: usize) -> Option<String> {
+    let BlamedWindow { blamer, steps, threshold, counts, .. } = subject;
     let position = blamer.position(subject.group.stream, device)?;
-    let slice_facts = blamer.device(*slice, device);
-    let celsius = blamer.meanwhile(*slice, position, *threshold).celsius.value();
+    let facts = blamer.device(steps, device);
+    let celsius = blamer.meanwhile(steps, position, *threshold).celsius.value();
     let temperature_text = celsius.map_or_else(String::new, |celsius| format!("at {celsius:.0} C"));
     let calm = blamer.calm[position];
-    // Cross-multiplied: the fraction of operations slow in service is larger in the slice than before the throttling.
+    // Cross-multiplied: the fraction of operations slow in service is larger in the window than before the throttling.
     let grew = u128::from(subject.at(&counts.service_over)) * u128::from(calm.ops)
         > u128::from(calm.service_over[*threshold]) * u128::from(counts.ops);
-    if slice_facts.throttled > 0.0 || slice_facts.throttled_sec > 0.0 {
+    if facts.throttled > 0.0 || facts.throttled_sec > 0.0 {
         if calm.ops > 0 && !grew {
             return None;
         }
         let mut phrases = Vec::from_iter((!temperature_text.is_empty()).then_some(temperature_text));
-        if slice_facts.throttled > 0.0 {
-            let times = if slice_facts.throttled < 1.5 { "time" } else { "times" };
-            phrases.push(format!("throttled {:.0} {times}", slice_facts.throttled));
+        if facts.throttled > 0.0 {
+            let times = if facts.throttled < 1.5 { "time" } else { "times" };
+            phrases.push(format!("throttled {:.0} {times}", facts.throttled));
         }
-        if slice_facts.throttled_sec > 0.0 {
-            phrases.push(format!("throttled for {:.0} s", slice_facts.throttled_sec));
+        if facts.throttled_sec > 0.0 {
+            phrases.push(format!("throttled for {:.0} s", facts.throttled_sec));
         }
         return Some(phrases.join(", "));
     }
@@ -366,8 +396,11 @@ const SHARE_SHOWN_MIN: f64 = 0.01;
 
 /// The blame in one sentence: `slice 3: 7.1 % of reads over 1 ms (limit 5 %): 92 % of the time in the device (...),
 /// ...; drive at 78 C`.
-fn blame_sentence(subject: &BlamedSlice<'_>, parts: &[BlamePart]) -> String {
-    let mut text = format!("slice {}", subject.slice + 1);
+fn blame_sentence(subject: &BlamedWindow<'_>, parts: &[BlamePart]) -> String {
+    let mut text = match subject.from_sec {
+        Some(from_sec) => between_text(from_sec, subject.plan.slice_sec),
+        None => format!("slice {}", subject.slice + 1),
+    };
     if subject.plan.devices.len() > 1 {
         let device = subject.group.device.map(|device| subject.plan.devices[device].as_str());
         text = format!("{text} on {}", device.unwrap_or("all devices together"));
@@ -406,7 +439,7 @@ fn cause_text(part: &BlamePart) -> String {
 }
 
 /// Describes the delay that this program caused.
-fn own_delay_evidence(subject: &BlamedSlice<'_>) -> String {
+fn own_delay_evidence(subject: &BlamedWindow<'_>) -> String {
     let slow = &subject.counts.slow;
     let mean = |sums| Some(subject.mean_ns(sums)).filter(|ns| *ns > 0).map(duration);
     let delays = [
@@ -418,14 +451,14 @@ fn own_delay_evidence(subject: &BlamedSlice<'_>) -> String {
 }
 
 /// Describes waits for slots, and the service time of the same operations.
-fn slot_wait_evidence(subject: &BlamedSlice<'_>) -> String {
+fn slot_wait_evidence(subject: &BlamedWindow<'_>) -> String {
     let slow = &subject.counts.slow;
     let mut text = format!(
         "{} on average under the in-flight limit, while service took {}",
         duration(subject.mean_ns(&slow.wait_ns).saturating_sub(subject.mean_ns(&slow.held_ns))),
         duration(subject.mean_ns(&slow.service_ns))
     );
-    let holder = subject.blamer.holder(subject.slice, subject.devices());
+    let holder = subject.blamer.holder(&subject.steps, subject.devices());
     if let Some((stream, part)) = holder.filter(|(stream, _)| *stream != subject.group.stream) {
         let name = &subject.plan.streams[stream].name;
         text = format!("{text}, and {name} held the slots: {} of the operations in flight", percent(part));

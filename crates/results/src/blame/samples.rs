@@ -1,7 +1,7 @@
 //! Trace samples, matched with the run's counts of the same intervals.
 //!
 //! A stall of one second in an hour can lie between two samples. So the requests of a sample are compared with the
-//! operations of the intervals that the sample overlaps, not of the whole slice. For this, the latest intervals are
+//! operations of the intervals that the sample overlaps, not of the whole window. For this, the latest intervals are
 //! kept.
 
 use crate::buckets::THRESHOLDS_MAX;
@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 /// Number of intervals kept for samples that arrive late.
 const RECENT_MAX: usize = 8;
 
-/// Requests of one kind and size on one device, summed over the samples of a slice.
+/// Requests of one kind and size on one device, summed over samples.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct SampledRequests {
     pub(super) samples: u64,
@@ -84,20 +84,20 @@ fn add_all(sums: &mut [u64], addends: &[u64]) {
 struct RecentInterval {
     from_ns: u64,
     end_ns: u64,
-    slice: usize,
+    step: usize,
     /// Counts of each judged cell.
     cells: Vec<SampledOps>,
     is_sampled: bool,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct SliceSamples {
+pub(super) struct StepSamples {
     traced: BTreeMap<(usize, TraceKind, TraceSize), SampledRequests>,
     /// For each judged cell: counts of the intervals that samples overlap.
     sampled: Vec<SampledOps>,
 }
 
-impl SliceSamples {
+impl StepSamples {
     /// Sampled requests of a kind and size on a device.
     pub(super) fn traced(&self, device: usize, kind: TraceKind, size: TraceSize) -> SampledRequests {
         self.traced.get(&(device, kind, size)).copied().unwrap_or_default()
@@ -123,19 +123,19 @@ impl SampleMatcher {
         &mut self,
         (from_ns, end_ns): (u64, u64),
         cells: Vec<SampledOps>,
-        slice: usize,
-        slices: &mut [SliceSamples],
+        step: usize,
+        steps: &mut [StepSamples],
     ) {
         if self.recent_intervals.len() >= RECENT_MAX {
             self.recent_intervals.pop_front();
         }
-        self.recent_intervals.push_back(RecentInterval { from_ns, end_ns, slice, cells, is_sampled: false });
+        self.recent_intervals.push_back(RecentInterval { from_ns, end_ns, step, cells, is_sampled: false });
         let pending = std::mem::take(&mut self.pending_lines);
-        pending.iter().for_each(|line| self.line(line, slices));
+        pending.iter().for_each(|line| self.line(line, steps));
     }
 
     /// Adds a line of the trace, or queues it until the interval in which the sample ends is known.
-    pub(super) fn line(&mut self, line: &TraceLine, slices: &mut [SliceSamples]) {
+    pub(super) fn line(&mut self, line: &TraceLine, steps: &mut [StepSamples]) {
         let from_ns = (line.at_sec * 1e9) as u64;
         let end_ns = from_ns.saturating_add(line.length_ms.saturating_mul(1_000_000));
         if self.recent_intervals.back().is_none_or(|last| last.end_ns < end_ns) {
@@ -149,15 +149,15 @@ impl SampleMatcher {
         for interval in
             self.recent_intervals.iter_mut().filter(|recent| recent.from_ns < end_ns && from_ns < recent.end_ns)
         {
-            let Some(slice) = slices.get_mut(interval.slice) else { continue };
+            let Some(step) = steps.get_mut(interval.step) else { continue };
             if !std::mem::replace(&mut interval.is_sampled, true) {
-                slice.sampled.resize(interval.cells.len(), SampledOps::default());
-                slice.sampled.iter_mut().zip(&interval.cells).for_each(|(sum, cell)| sum.merge(cell));
+                step.sampled.resize(interval.cells.len(), SampledOps::default());
+                step.sampled.iter_mut().zip(&interval.cells).for_each(|(sum, cell)| sum.merge(cell));
             }
         }
-        let slice = self.recent_intervals.iter().find(|recent| from_ns < recent.end_ns).map(|recent| recent.slice);
-        if let Some(slice) = slice.and_then(|slice| slices.get_mut(slice)) {
-            slice.traced.entry((line.device, line.kind, line.size)).or_default().add_line(line);
+        let step = self.recent_intervals.iter().find(|recent| from_ns < recent.end_ns).map(|recent| recent.step);
+        if let Some(step) = step.and_then(|step| steps.get_mut(step)) {
+            step.traced.entry((line.device, line.kind, line.size)).or_default().add_line(line);
         }
     }
 }

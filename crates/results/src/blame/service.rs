@@ -14,7 +14,7 @@
 use super::Cause;
 use super::accumulate::FullDeviceSums;
 use super::samples::{SampledOps, SampledRequests};
-use super::{BlamedSlice, Shares};
+use super::{BlamedWindow, Shares};
 use crate::counts::CellCounts;
 use crate::judge::TestedObject;
 use crate::telemetry::{TraceKind, TraceSize};
@@ -38,7 +38,7 @@ const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
 /// The causes of service time, with their fractions and the evidence.
-pub(super) fn service_causes(subject: &BlamedSlice<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
+pub(super) fn service_causes(subject: &BlamedWindow<'_>, shares: &Shares) -> Vec<(Cause, f64, String)> {
     let behind_note = behind_text(subject, shares);
     if subject.plan.tested == TestedObject::Server {
         return vec![(
@@ -100,7 +100,7 @@ pub(super) fn service_causes(subject: &BlamedSlice<'_>, shares: &Shares) -> Vec<
 }
 
 /// Describes the service time of operations slow in service.
-fn service_time_text(subject: &BlamedSlice<'_>) -> String {
+fn service_time_text(subject: &BlamedWindow<'_>) -> String {
     let slowly = subject.at(&subject.counts.service_over);
     match slowly {
         0 => format!("{} on average", duration(subject.mean_ns(&subject.counts.slow.service_ns))),
@@ -113,7 +113,7 @@ fn undivided_text(reason: &str) -> String {
 }
 
 /// Describes the waits that are counted as service.
-fn behind_text(subject: &BlamedSlice<'_>, shares: &Shares) -> String {
+fn behind_text(subject: &BlamedWindow<'_>, shares: &Shares) -> String {
     if shares.behind_slow_ops <= 0.0 {
         return String::new();
     }
@@ -124,7 +124,7 @@ fn behind_text(subject: &BlamedSlice<'_>, shares: &Shares) -> String {
     )
 }
 
-fn kind(subject: &BlamedSlice<'_>) -> Option<TraceKind> {
+fn kind(subject: &BlamedWindow<'_>) -> Option<TraceKind> {
     let name = &subject.plan.streams[subject.group.stream].name;
     match () {
         () if name.contains("read") => Some(TraceKind::Read),
@@ -142,16 +142,16 @@ struct OutsideRequests {
 
 impl OutsideRequests {
     /// `None` if the kernel's statistics are unknown, or do not include this program's operations.
-    fn of(subject: &BlamedSlice<'_>) -> Option<Self> {
+    fn of(subject: &BlamedWindow<'_>) -> Option<Self> {
         let (kind, mut requests_ms, mut completed) = (kind(subject)?, 0.0, 0.0);
         for device in subject.devices() {
-            let requests = subject.blamer.device(subject.slice, device).requests[kind as usize];
+            let requests = subject.blamer.device(&subject.steps, device).requests[kind as usize];
             requests_ms += requests.time_ms;
             completed += requests.completed;
         }
         let slow = &subject.counts.slow;
         let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));
-        let CellCounts { ops, overtime, .. } = subject.counts;
+        let CellCounts { ops, overtime, .. } = &subject.counts;
         if service_ns == 0 || completed <= 0.0 || completed < ops.saturating_sub(*overtime) as f64 * COUNTED_MIN {
             return None;
         }
@@ -184,13 +184,13 @@ struct SampleEstimate {
 
 impl SampleEstimate {
     /// `Err` gives the reason why the samples allow no conclusion.
-    fn of(subject: &BlamedSlice<'_>) -> Result<Self, String> {
+    fn of(subject: &BlamedWindow<'_>) -> Result<Self, String> {
         let kind = kind(subject).ok_or("the stream consists of neither reads nor writes")?;
         let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
         let size = TraceSize::of(mean_bytes);
-        let samples = subject.blamer.slice_samples.get(subject.slice).cloned().unwrap_or_default();
         let (mut traced, mut sampled_ops) = (SampledRequests::default(), SampledOps::default());
-        for device in subject.devices() {
+        let steps = subject.blamer.step_samples.iter().take(subject.steps.end).skip(subject.steps.start);
+        for (samples, device) in steps.flat_map(|samples| subject.devices().map(move |device| (samples, device))) {
             traced.merge(&samples.traced(device, kind, size));
             if let Some(position) = subject.blamer.position(subject.group.stream, device) {
                 sampled_ops.merge(&samples.touched(position));
@@ -230,7 +230,7 @@ impl SampleEstimate {
         Ok(Self { traced, device, unseen, noise: 2.0 / expected.sqrt() })
     }
 
-    fn device_evidence(&self, subject: &BlamedSlice<'_>) -> String {
+    fn device_evidence(&self, subject: &BlamedWindow<'_>) -> String {
         let SampledRequests { samples, requests, device_p99_ns, .. } = self.traced;
         format!(
             "time from issue to completion: p99 up to {}, and over {} in {} of {} requests, in {}{}",
@@ -243,7 +243,7 @@ impl SampleEstimate {
         )
     }
 
-    fn kernel_evidence(&self, subject: &BlamedSlice<'_>) -> String {
+    fn kernel_evidence(&self, subject: &BlamedWindow<'_>) -> String {
         let SampledRequests { samples, requests, queue_p99_ns, .. } = self.traced;
         format!(
             "time from block_bio_queue to block_rq_issue: p99 up to {}; {} of {} requests took over {} from block_bio_queue \
@@ -268,14 +268,14 @@ impl SampleEstimate {
 
 /// Fraction of the slow operations' service time that passed before the operations became requests, behind a full
 /// device; with the evidence. `None` if there was no such time.
-fn behind_full(subject: &BlamedSlice<'_>) -> Option<(f64, String)> {
+fn behind_full(subject: &BlamedWindow<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
     let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));
     let (mut behind_sec, mut device_sums) = (0.0, FullDeviceSums::default());
     for device in subject.devices() {
-        let full = subject.blamer.device(subject.slice, device).full;
+        let full = subject.blamer.device(&subject.steps, device).full;
         let Some(position) = subject.blamer.position(subject.group.stream, device) else { continue };
-        let meanwhile = subject.blamer.meanwhile(subject.slice, position, subject.threshold);
+        let meanwhile = subject.blamer.meanwhile(&subject.steps, position, subject.threshold);
         let beyond_requests_sec = meanwhile.full_service_ns as f64 / 1e9 - full.requests_sec;
         behind_sec += beyond_requests_sec.min(full.waited_sec_max).max(0.0);
         device_sums.merge(&full);

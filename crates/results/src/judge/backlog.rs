@@ -92,7 +92,7 @@ impl Judge {
     /// The complete slices of `group` in which its backlog grew too much; `None` if there are none.
     pub(super) fn backlog_that_grew(&self, group: &GroupCounts) -> Option<Undone> {
         let info = &self.plan.streams[group.stream];
-        let is_judged = self.plan.slice_sec < SLICE_SEC_MAX && self.intervals_per_slice() >= INTERVALS_MIN;
+        let is_judged = self.plan.slice_sec < SLICE_SEC_MAX && self.plan.intervals_per_slice() >= INTERVALS_MIN;
         if !is_judged || matches!(info.arrivals, Arrivals::Given) {
             return None;
         }
@@ -125,7 +125,7 @@ impl Judge {
     /// [`INTERVALS_MIN`] report intervals in a slice, and more operations of a stream were outstanding at its end than
     /// may be missing.
     pub(super) fn too_short(&self) -> Option<String> {
-        let intervals = self.intervals_per_slice();
+        let intervals = self.plan.intervals_per_slice();
         if intervals >= INTERVALS_MIN {
             return None;
         }

@@ -40,7 +40,7 @@ impl Deciding {
     /// The worse of `self` and a `later` share of the same group and limit. `first_slice` is the first slice of either
     /// share that reached the limit.
     fn joined(self, later: Self) -> Self {
-        let first_slice = self.first_slice.or(later.first_slice);
+        let first_slice = self.first_slice.into_iter().chain(later.first_slice).min();
         Self { first_slice, ..self.worse(later) }
     }
 }
@@ -361,7 +361,7 @@ fn worst_shares(judge: &Judge, end: &End, selector: CountSelector) -> (Option<De
         false => a.into_iter().zip(b).map(|(a, b)| a.into_iter().chain(b).reduce(with)).collect(),
     };
     for group in judge.judged_groups() {
-        let windows = judge.windows(group, end);
+        let windows = judge.share_windows(group, end);
         let shares = windows.iter().filter(|window| window.counts.counted_ops() > 0);
         let shares = shares.map(|window| shares_of(judge, end, group, window, selector).collect());
         let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined)) else { continue };
@@ -388,6 +388,7 @@ fn shares_of(
     let scheduled_ops = full_slice_ops.unwrap_or(ops_so_far);
     let counts = *selector(&window.counts);
     let (stream, device) = judge.plan.names_of(group);
+    let (from_sec, length_sec) = (judge.start_between_sec(window), judge.plan.slice_sec);
     judge.plan.limits_of(group.stream).zip(counts).map(move |(limit, over)| {
         let limit = limit?;
         let exceeded = full_slice_ops.is_some() && limit.is_exceeded(over, scheduled_ops);
@@ -395,6 +396,8 @@ fn shares_of(
             stream: stream.clone(),
             device: device.clone(),
             slice: window.first as u64 + 1,
+            from_sec,
+            length_sec,
             with_rest: window.last > window.first,
             // The last slice is also judged without the remainder. If it fails only with the remainder, the remainder
             // is the first bad slice.

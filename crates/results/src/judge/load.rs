@@ -14,7 +14,7 @@
 //!   must stay below the limit of that threshold.
 
 use super::slices::{GroupCounts, Window};
-use super::text::slices_text;
+use super::text::{between_text, slices_text};
 use super::{End, Judge, Undone};
 use crate::cell::{GRACE_NS, cell_name};
 use crate::counts::{Backlog, CellCounts};
@@ -149,7 +149,8 @@ impl Judge {
         let of_group = |group: &GroupCounts| {
             let late_ns = self.plan.streams[group.stream].late_ns?;
             let is_late = |window: &Window| is_too_many(window.counts.late, window.counts.counted_ops());
-            let (Window { counts, .. }, slices) = self.worst_window(group, end, is_late, |counts| counts.late)?;
+            let (Window { counts, .. }, slices) =
+                self.worst_window(group, end, Vec::new(), is_late, |counts| counts.late)?;
             Some(format!(
                 "{} of {} {} on {} completed over {} late {slices}, the latest after {} (max-lag-sec; at most 0.1 % may)",
                 Grouped(counts.late),
@@ -186,8 +187,9 @@ impl Judge {
             let info = &self.plan.streams[group.stream];
             let limit = self.plan.limits_of(group.stream).flatten().last().filter(|_| info.is_judged_loop())?;
             let is_silent = |window: &Window| limit.is_exceeded(window.counts.silent_ns, window.counts.active_ns);
+            let between = self.windows_between(group, |counts| counts.active_ns);
             let (Window { counts, .. }, slices) =
-                self.worst_window(group, end, is_silent, |counts| counts.silent_ns)?;
+                self.worst_window(group, end, between, is_silent, |counts| counts.silent_ns)?;
             Some(format!(
                 "{} completed no {} for {} of {} {slices} ({}), in gaps longer than {}; this fraction must be below {}",
                 self.device_name(group),
@@ -262,20 +264,25 @@ impl Judge {
         !self.plan.simulated && share >= 1.0 - delayed
     }
 
-    /// Of the complete windows of `group` that `is_bad` selects, the window with the largest count `count_of`. Also a
-    /// text that names the slice of this window and the first bad slice.
+    /// Of the complete windows of `group` and those `between` slices, if `is_bad` selects them, the window with the
+    /// largest count `count_of`. Also a text that names this window, and the first bad slice.
     fn worst_window(
         &self,
         group: &GroupCounts,
         end: &End,
+        between: Vec<Window>,
         is_bad: impl Fn(&Window) -> bool,
         count_of: fn(&CellCounts) -> u64,
     ) -> Option<(Window, String)> {
-        let windows = self.windows(group, end).into_iter();
+        let windows = self.windows(group, end).into_iter().chain(between);
         let bad_windows: Vec<_> = windows.filter(|window| !window.cut && is_bad(window)).collect();
-        let first = bad_windows.first().map(|window| window.first as u64 + 1);
-        let worst = bad_windows.into_iter().max_by_key(|window| count_of(&window.counts))?;
-        let slices = slices_text(first, worst.first as u64 + 1);
+        let first = bad_windows.iter().map(|window| window.first as u64 + 1).min();
+        // Of equal windows, the last one of `max_by_key` would begin in the middle of a slice.
+        let worst = bad_windows.into_iter().rev().max_by_key(|window| count_of(&window.counts))?;
+        let slices = match self.start_between_sec(&worst) {
+            Some(from_sec) => between_text(from_sec, self.plan.slice_sec),
+            None => slices_text(first, worst.first as u64 + 1),
+        };
         Some((worst, slices))
     }
 

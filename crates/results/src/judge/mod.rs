@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A run is cut into slices of equal length (an hour). For each slice, judged stream and threshold, the judge computes
-//! the share of operations over the threshold: on each device, and on all devices together. The worst share decides.
+//! the share of operations over the threshold: on each device, and on all devices together. The same is done for windows
+//! from the middle of a slice to the middle of the next. The worst share decides.
 //! Shares are compared as pairs of whole numbers, without rounding.
 //!
 //! Shares represent the load only if the whole load was carried out: see `load`.
@@ -30,9 +31,12 @@ mod verdict;
 
 pub use crate::sla::{Limit, Sla, StreamLimits};
 pub use load::{Shortfall, shortfall};
-pub(crate) use slices::GroupCounts;
-pub use slices::{IntervalCounts, Judge, JudgePlan, TestedObject, round_sec, stretched_slice, whole_slice_sec};
+pub(crate) use slices::{GroupCounts, Window};
+pub use slices::{
+    IntervalCounts, Judge, JudgePlan, TestedObject, round_sec, stretched_slice, whole_slice_sec, window_step_sec,
+};
 pub use text::RunResult;
+pub(crate) use text::between_text;
 pub use verdict::{
     Blame, BlamePart, Cause, Class, Code, Deciding, End, GapSummary, Group, Insufficient, Outcome, Reason, RecordsRead,
     Refused, SLICE_OPS_MIN, SliceShares, StreamTotals, Undone, VERDICT_FORMAT_VERSION, Verdict, Whose, WorkloadVerdict,

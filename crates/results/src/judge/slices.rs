@@ -8,7 +8,7 @@
 
 use super::backlog::BacklogGrowth;
 use super::{End, Limit, SLICE_OPS_MIN, Sla, Whose};
-use crate::cell::{EarlierSliceOps, Interval, Latencies, Layout, StreamInfo, cell_name, cells_of, harmless_gap_ns};
+use crate::cell::{EarlierOps, Interval, Latencies, Layout, StreamInfo, cell_name, cells_of, harmless_gap_ns};
 use crate::counts::{Backlog, CellCounts};
 use std::ops::Range;
 
@@ -27,6 +27,8 @@ pub struct JudgePlan {
     pub report_interval_sec: u64,
     /// Length of a slice, seconds: a multiple of the report interval, see [`whole_slice_sec`].
     pub slice_sec: u64,
+    /// Distance between the starts of judged windows, seconds: a slice, or half of it. The cells count by such steps.
+    pub window_step_sec: u64,
     /// Configured duration of the run, seconds.
     pub duration_sec: u64,
     /// Kind of target; selects the noun of the verdict's sentences.
@@ -75,6 +77,12 @@ pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
     if slice_sec <= duration_sec { slice_sec } else { (duration_sec / interval_sec).max(1) * interval_sec }
 }
 
+/// Distance between the starts of judged windows, seconds: half of a slice, so that any freeze of up to half a slice lies
+/// whole in a window; a slice if its halves are not whole report intervals.
+pub fn window_step_sec(slice_sec: u64, report_interval_sec: u64) -> u64 {
+    if slice_sec.is_multiple_of(2 * report_interval_sec.max(1)) { slice_sec / 2 } else { slice_sec }
+}
+
 /// A sentence if slices become longer than requested, because they must be whole report intervals; `Err` if they would
 /// become more than 10 % longer. `None` if the interval divides the slice, or the run is shorter than a slice.
 pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> Option<Result<String, String>> {
@@ -114,6 +122,8 @@ pub(crate) struct GroupCounts {
     pub(crate) device: Option<usize>,
     /// Counts of each slice, oldest first.
     pub(crate) slices: Vec<CellCounts>,
+    /// Counts of each half of a slice, oldest first; empty if windows begin only with slices.
+    halves: Vec<CellCounts>,
     /// Empty for all devices together.
     pub(super) growth: BacklogGrowth,
 }
@@ -128,16 +138,38 @@ impl GroupCounts {
     }
 }
 
-/// A period that is judged as a whole: a slice, a remainder, or the last slice and the remainder after it.
+/// A period that is judged as a whole: a slice, a remainder, the last slice and the remainder after it, or two halves of
+/// neighbouring slices.
 #[derive(Debug, Clone)]
-pub(super) struct Window {
+pub(crate) struct Window {
     /// Index of the first slice, from 0.
-    pub(super) first: usize,
+    pub(crate) first: usize,
     /// Index of the last slice, from 0.
-    pub(super) last: usize,
-    pub(super) counts: CellCounts,
+    pub(crate) last: usize,
+    pub(crate) counts: CellCounts,
     /// True if the run was stopped within this window.
-    pub(super) cut: bool,
+    pub(crate) cut: bool,
+    /// True if the window is the second half of slice `first` and the first half of the slice after it.
+    pub(crate) between: bool,
+}
+
+/// Adds the operations of an interval to `periods`, which are slices or their halves. `period` is the index of the
+/// interval's period; `carried` has the operations of the interval that were due in earlier periods.
+fn add_to<'a>(
+    periods: &mut Vec<CellCounts>,
+    period: usize,
+    counts: &CellCounts,
+    carried: impl Iterator<Item = (usize, &'a CellCounts)>,
+) {
+    if periods.len() <= period {
+        periods.resize(period + 1, CellCounts::default());
+    }
+    periods[period].add(counts);
+    // An edited file can name any period.
+    for (earlier, counts) in carried.filter(|(earlier, _)| *earlier < period) {
+        periods[period].subtract(counts);
+        periods[earlier].add(counts);
+    }
 }
 
 /// Accumulates the counts of intervals, and can give a verdict at any time.
@@ -204,7 +236,8 @@ impl Judge {
     /// Adds the next interval. Intervals must come in the order of their index.
     pub fn add_counts(&mut self, counts: &IntervalCounts) {
         self.workload_judges.iter_mut().for_each(|part| part.add(counts));
-        let slice = counts.index / self.intervals_per_slice();
+        let (step, steps_per_slice) = (self.plan.step_of(counts.index), self.plan.steps_per_slice());
+        let slice = step / steps_per_slice;
         self.backlogs.iter_mut().zip(&counts.cells).for_each(|(backlog, cell)| *backlog = cell.backlog);
         let devices = self.plan.devices.len();
         for (stream, total) in self.totals.iter_mut().enumerate() {
@@ -214,28 +247,29 @@ impl Judge {
             }
         }
         let length_ns = counts.end_ns.saturating_sub(self.ran_ns);
-        let (number, intervals) = (counts.index % self.intervals_per_slice() + 1, self.intervals_per_slice());
+        let (number, intervals) = (counts.index % self.plan.intervals_per_slice() + 1, self.plan.intervals_per_slice());
         for group in &mut self.groups {
             let cells = cells_of(group.stream, group.device, devices);
-            let slice = usize::try_from(slice).unwrap_or(usize::MAX);
             if group.device.is_some() {
                 let cell = &counts.cells[cells.start];
                 group.growth.add(slice, number, intervals, &cell.backlog, cell.is_any());
             }
-            if group.slices.len() <= slice {
-                group.slices.resize(slice + 1, CellCounts::default());
-            }
+            let mut sum = CellCounts::default();
             for cell in &counts.cells[cells.clone()] {
-                group.slices[slice].add(cell);
-                group.slices[slice].active_ns += if cell.is_any() { length_ns } else { 0 };
+                sum.add(cell);
+                sum.active_ns += if cell.is_any() { length_ns } else { 0 };
             }
-            for carried in counts.carried.iter().filter(|carried| cells.contains(&carried.cell)) {
-                // An edited file can name any slice.
-                let earlier = usize::try_from(carried.slice).ok().filter(|earlier| *earlier < slice);
-                if let Some(earlier) = earlier {
-                    group.slices[slice].subtract(&carried.counts);
-                    group.slices[earlier].add(&carried.counts);
-                }
+            let of_group = counts.carried.iter().filter(|carried| cells.contains(&carried.cell));
+            let by_step =
+                of_group.map(|carried| (usize::try_from(carried.step).unwrap_or(usize::MAX), &carried.counts));
+            add_to(
+                &mut group.slices,
+                slice,
+                &sum,
+                by_step.clone().map(|(step, counts)| (step / steps_per_slice, counts)),
+            );
+            if steps_per_slice > 1 {
+                add_to(&mut group.halves, step, &sum, by_step);
             }
         }
         self.ran_ns = self.ran_ns.max(counts.end_ns);
@@ -248,8 +282,13 @@ impl Judge {
         let to_its_end = counts.end_ns >= (counts.index + 1).saturating_mul(interval_ns);
         if to_its_end && counts.index == self.whole_intervals {
             self.whole_intervals += 1;
-            self.complete_slices += u64::from(self.whole_intervals.is_multiple_of(self.intervals_per_slice()));
+            self.complete_slices += u64::from(self.whole_intervals.is_multiple_of(self.plan.intervals_per_slice()));
         }
+    }
+
+    /// True if at least two slices are complete.
+    pub(crate) fn has_several_slices(&self) -> bool {
+        self.complete_slices > 1
     }
 
     /// The windows in which a group is judged, for a run that ended with `end`: each complete slice; the remainder
@@ -266,7 +305,7 @@ impl Judge {
         let window = |first: usize, last: usize, cut: bool| {
             let mut counts = group.slices[first];
             (first + 1..=last).for_each(|slice| counts.add(&group.slices[slice]));
-            Window { first, last, counts, cut }
+            Window { first, last, counts, cut, between: false }
         };
         let mut windows: Vec<_> =
             (0..complete.min(group.slices.len())).map(|slice| window(slice, slice, false)).collect();
@@ -283,6 +322,41 @@ impl Judge {
             windows.push(window(complete, complete, false));
         }
         windows
+    }
+
+    /// The windows in which the shares of a group are judged: those of [`Self::windows`], and the windows between
+    /// slices that have enough operations and at least 90 % of the operations of a mean slice.
+    pub(super) fn share_windows(&self, group: &GroupCounts, end: &End) -> Vec<Window> {
+        self.windows(group, end).into_iter().chain(self.share_windows_between(group)).collect()
+    }
+
+    /// The windows between slices in which the shares of a group are judged.
+    pub(crate) fn share_windows_between(&self, group: &GroupCounts) -> impl Iterator<Item = Window> + use<> {
+        let windows = self.windows_between(group, CellCounts::counted_ops);
+        windows.into_iter().filter(|window| window.counts.counted_ops() >= SLICE_OPS_MIN)
+    }
+
+    /// The windows from the middle of each complete slice to the middle of the next, for which `size_of` is at least 90
+    /// % of that of a mean slice. None if windows begin only with slices.
+    pub(super) fn windows_between(&self, group: &GroupCounts, size_of: fn(&CellCounts) -> u64) -> Vec<Window> {
+        let slices = &group.slices[..group.slices.len().min(self.complete_slices as usize)];
+        let all: u128 = slices.iter().map(|slice| u128::from(size_of(slice))).sum();
+        let complete_halves = self.plan.step_of(self.whole_intervals);
+        let halves = &group.halves[..group.halves.len().min(complete_halves)];
+        let pairs = halves.windows(2).enumerate().filter(|(half, _)| half % 2 == 1);
+        let windows = pairs.map(|(half, pair)| {
+            let mut counts = pair[0];
+            counts.add(&pair[1]);
+            Window { first: half / 2, last: half / 2, counts, cut: false, between: true }
+        });
+        let is_whole = |window: &Window| u128::from(size_of(&window.counts)) * 10 * slices.len() as u128 >= all * 9;
+        windows.filter(is_whole).collect()
+    }
+
+    /// Start of a window that begins in the middle of a slice, seconds since the run began; `None` for other windows.
+    pub(crate) fn start_between_sec(&self, window: &Window) -> Option<u64> {
+        let half_sec = self.plan.slice_sec / 2;
+        window.between.then(|| (2 * window.first as u64 + 1).saturating_mul(half_sec))
     }
 
     /// The groups of single devices, without the groups of all devices together.
@@ -363,10 +437,6 @@ impl Judge {
         Some(scheduled_ops.saturating_add(of(self.ran_ns)).max(of(began_ns)))
     }
 
-    pub(super) fn intervals_per_slice(&self) -> u64 {
-        (self.plan.slice_sec / self.plan.report_interval_sec.max(1)).max(1)
-    }
-
     /// Longest harmless gap between two polls of the completion queue, nanoseconds.
     pub(super) fn gap_limit_ns(&self) -> u64 {
         harmless_gap_ns(self.plan.sla.tightest_ns())
@@ -374,6 +444,24 @@ impl Judge {
 }
 
 impl JudgePlan {
+    pub(super) fn intervals_per_slice(&self) -> u64 {
+        (self.slice_sec / self.report_interval_sec.max(1)).max(1)
+    }
+
+    pub(crate) fn intervals_per_step(&self) -> u64 {
+        (self.window_step_sec / self.report_interval_sec.max(1)).clamp(1, self.intervals_per_slice())
+    }
+
+    /// Index of the step with interval `index`.
+    pub(crate) fn step_of(&self, index: u64) -> usize {
+        usize::try_from(index / self.intervals_per_step()).unwrap_or(usize::MAX)
+    }
+
+    /// Number of steps in a slice: 1, or 2 if windows also begin in the middle of slices.
+    pub(crate) fn steps_per_slice(&self) -> usize {
+        usize::try_from(self.intervals_per_slice() / self.intervals_per_step()).unwrap_or(1)
+    }
+
     /// Operations per second of a stream on each device; 0 for a closed loop.
     pub(super) fn per_sec(&self, stream: usize) -> f64 {
         self.streams[stream].offered_iops / self.devices.len().max(1) as f64
@@ -409,6 +497,7 @@ impl JudgePlan {
             devices: layout.devices.clone(),
             report_interval_sec,
             slice_sec,
+            window_step_sec: slice_sec,
             duration_sec,
             has_keys: true,
             ..Self::default()
@@ -451,7 +540,7 @@ impl WorkloadJudge {
         cells.iter_mut().for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
         let own = counts.carried.iter().filter(|carried| self.cells.contains(&carried.cell));
         let carried =
-            own.map(|carried| EarlierSliceOps { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();
+            own.map(|carried| EarlierOps { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();
         self.judge.add_counts(&IntervalCounts { cells, carried, ..counts.clone() });
     }
 }
@@ -473,7 +562,7 @@ pub struct IntervalCounts {
     /// Counts for each stream and device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
     /// Operations in `cells` that were due in earlier slices.
-    pub carried: Vec<EarlierSliceOps>,
+    pub carried: Vec<EarlierOps>,
     /// Number of gaps between two polls of the completion queue, one for each completion.
     pub gaps: u64,
     /// Gaps longer than 5 % of the tightest threshold.

@@ -3,7 +3,7 @@
 mod load;
 
 use super::*;
-use crate::cell::{EarlierSliceOps, Interval, Layout};
+use crate::cell::{EarlierOps, Interval, Layout};
 use crate::counts::Backlog;
 use crate::times::Times;
 
@@ -530,7 +530,7 @@ fn operations_that_were_scheduled_in_an_earlier_slice_count_there() {
         let mut run = Run::new(1, 1, 2);
         run.second(10_000, 0).add(|interval| {
             let counts = fast_and_slow(interval);
-            interval.carried.push(EarlierSliceOps { cell: 0, slice, counts });
+            interval.carried.push(EarlierOps { cell: 0, step: slice, counts });
         });
         let slices = run.verdict().groups.remove(0).slices;
         slices.iter().map(|slice| (slice.wanted, slice.judged_over[0])).collect::<Vec<_>>()

@@ -30,10 +30,25 @@ pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
     }
 }
 
+/// Text such as `in the hour from 0:30` for a window that begins in the middle of a slice, `from_sec` seconds after the
+/// run began.
+pub(crate) fn between_text(from_sec: u64, slice_sec: u64) -> String {
+    let (hours, minutes, seconds) = (from_sec / 3_600, from_sec / 60 % 60, from_sec % 60);
+    let seconds = if slice_sec % 120 == 0 { String::new() } else { format!(":{seconds:02}") };
+    let length = if slice_sec == 3_600 { "hour".to_owned() } else { units::span(slice_sec) };
+    format!("in the {length} from {hours}:{minutes:02}{seconds}")
+}
+
 impl Deciding {
-    /// Text that names the worst slice and the first slice over a limit.
+    /// Text that names the worst window, and the first slice over a limit.
     pub fn slices(&self) -> String {
-        slices_text(self.first_slice, self.slice) + if self.with_rest { " and the remainder after it" } else { "" }
+        match self.from_sec {
+            Some(from_sec) => between_text(from_sec, self.length_sec),
+            None => {
+                let rest = if self.with_rest { " and the remainder after it" } else { "" };
+                slices_text(self.first_slice, self.slice) + rest
+            }
+        }
     }
 }
 

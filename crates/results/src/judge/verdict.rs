@@ -59,8 +59,16 @@ pub struct Deciding {
     pub stream: String,
     /// The device; `None` for all devices together.
     pub device: Option<String>,
-    /// The slice, from 1. If the last slice was judged together with the remainder: the number of the last slice.
+    /// The slice, from 1, in which the window begins. If the last slice was judged together with the remainder: the
+    /// number of the last slice.
     pub slice: u64,
+    /// Start of the window, seconds since the run began, if the window begins in the middle of `slice`; `None` for
+    /// other windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_sec: Option<u64>,
+    /// Length of a slice, and of a window that begins in its middle, seconds.
+    #[serde(default)]
+    pub length_sec: u64,
     /// True if the remainder of the run after `slice` is counted together with `slice`.
     #[serde(default)]
     pub with_rest: bool,
@@ -247,21 +255,25 @@ pub struct BlamePart {
     pub evidence: String,
 }
 
-/// Causes of slow operations in a slice of a judged stream that reached the limit of a threshold.
+/// Causes of slow operations in a window of a judged stream that reached the limit of a threshold.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Blame {
     /// The stream.
     pub stream: String,
     /// The device; `None` for all devices together.
     pub device: Option<String>,
-    /// Number of the slice, from 1.
+    /// Number of the slice, from 1, in which the window begins.
     pub slice: u64,
+    /// Start of the window, seconds since the run began, if the window begins in the middle of `slice`; `None` for
+    /// other windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from_sec: Option<u64>,
     /// The threshold whose limit was reached, nanoseconds.
     pub threshold_ns: u64,
     /// Operations over the threshold by `wait + service`, or by `wait + lag + service` if only this time reaches the
     /// limit.
     pub over: u64,
-    /// Operations due in the slice.
+    /// Operations due in the window.
     pub wanted: u64,
     /// Causes, the largest share first, causes without a share last; never empty.
     pub parts: Vec<BlamePart>,

@@ -94,6 +94,9 @@ pub struct Manifest {
     pub report_interval_sec: u64,
     /// Length of a slice of the verdict, seconds: see [`crate::judge::whole_slice_sec`].
     pub slice_sec: u64,
+    /// Length of a step, seconds: judged windows begin at every step. A slice, or half of it; 0 stands for a slice.
+    #[serde(default)]
+    pub window_step_sec: u64,
     /// True if the devices were simulated.
     pub simulated: bool,
     pub sla: Sla,
@@ -212,7 +215,13 @@ impl Manifest {
         let plan = JudgePlan::new(&self.layout(), self.sla.clone(), interval_sec, slice_sec, self.duration_sec);
         let workloads = self.workloads.iter().map(|workload| workload.name.clone()).collect();
         let (tested, simulated, has_keys) = (self.tested(), self.simulated, self.has_keys());
-        Judge::new(JudgePlan { tested, simulated, has_keys, workloads, ..plan })
+        let window_step_sec = self.step_sec();
+        Judge::new(JudgePlan { window_step_sec, tested, simulated, has_keys, workloads, ..plan })
+    }
+
+    /// Length of a step of judged windows, seconds.
+    pub fn step_sec(&self) -> u64 {
+        if self.window_step_sec == 0 { self.slice_sec } else { self.window_step_sec }
     }
 
     /// A blamer for this run, before its first interval. `judge` judges the same run; `columns` has the names of the

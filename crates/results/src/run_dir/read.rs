@@ -128,9 +128,19 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
          operations were due"
             .to_owned()
     });
-    verdict.reasons.extend(rules.iter().map(|text| Reason::new(Code::OldRules, text)));
+    let only_slices = manifest.format_version < 3 && judge.has_several_slices() && !verdict.has_no_limits();
+    let only_slices = only_slices.then(|| {
+        "judged by whole slices, not by windows between them: the version that recorded the run did not count by halves \
+         of slices"
+            .to_owned()
+    });
+    let old_rules = rules.iter().chain(&only_slices).map(|text| Reason::new(Code::OldRules, text));
+    verdict.reasons.extend(old_rules);
     let rejudged = recorded_verdict.as_ref().filter(|written| {
-        written.format_version == 1 && rules.is_none() && written.outcome != verdict.outcome && doubt.is_none()
+        written.format_version < VERDICT_FORMAT_VERSION
+            && rules.is_none()
+            && written.outcome != verdict.outcome
+            && doubt.is_none()
     });
     let rejudged = rejudged.map(|written| {
         format!(
@@ -138,7 +148,7 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
             written.outcome
         )
     });
-    let remarks = first.iter().cloned().chain(rules).chain(rejudged).chain(damage.iter().cloned());
+    let remarks = first.iter().cloned().chain(rules).chain(only_slices).chain(rejudged).chain(damage.iter().cloned());
     let remarks = remarks.chain(records.remarks).chain(torn);
     let of_samples = of_samples.into_iter().filter(|_| !damage.iter().any(|damage| damage.starts_with(TRACE)));
     let remarks = remarks.chain(of_samples).collect();

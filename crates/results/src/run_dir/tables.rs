@@ -13,7 +13,7 @@ use super::checksums::{FileCheck, RecordedSums};
 use super::file::{AppendFile, WholeLines};
 use super::{Manifest, RunDirError, TRACE};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::{EarlierSliceOps, Layout};
+use crate::cell::{EarlierOps, Layout};
 use crate::counts::{Backlog, CellCounts};
 use crate::judge::{IntervalCounts, Sla};
 use crate::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
@@ -49,9 +49,9 @@ const BY_THRESHOLD: [&str; 9] = [
 const LAST: [&str; 9] =
     ["last_back_ns", "slice", "lost", "missed", "missed_least", "late_ops", "late_max_ns", "silent_ns", "held_by"];
 
-/// Position of the slice in `LAST`. A line with a slice (numbered from 1) counts the operations that were due in that
-/// earlier slice; the cell's line without a slice includes these operations.
-const SLICE: usize = 1;
+/// Position of the step in `LAST`. A line with a step (numbered from 1) counts the operations that were due in that
+/// earlier step; the cell's line without a step includes these operations. In format 2, a step is a slice.
+const STEP: usize = 1;
 
 /// The columns of intervals.csv in writing order. Columns of large thresholds come last, because they are 0 in most
 /// lines.
@@ -70,7 +70,7 @@ pub(super) fn header(sla: &Sla) -> String {
 }
 
 /// The values of a cell's line in writing order, for `thresholds` thresholds.
-fn values<'a>(cell: &'a mut CellCounts, slice: &'a mut u64, thresholds: usize) -> impl Iterator<Item = &'a mut u64> {
+fn values<'a>(cell: &'a mut CellCounts, step: &'a mut u64, thresholds: usize) -> impl Iterator<Item = &'a mut u64> {
     let CellCounts { ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, late_max_ns, .. } = cell;
     let CellCounts { judged_over, judged_least_over, response_over, service_over, slow, .. } = cell;
     let CellCounts {
@@ -88,7 +88,7 @@ fn values<'a>(cell: &'a mut CellCounts, slice: &'a mut u64, thresholds: usize) -
     let leading = [ops, bytes, in_flight, waiting, backlog_late, errors, overtime, unissued].into_iter();
     leading.chain((0..thresholds).flat_map(next)).chain([
         last_back_ns,
-        slice,
+        step,
         lost,
         missed,
         missed_least,
@@ -153,11 +153,11 @@ impl Columns {
         let device =
             device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device, counted from 0")?;
         let cell_index = layout.cell(stream, device);
-        let slice =
-            read[*written - LAST.len() + SLICE].ok_or("the number of a slice, counted from 1, or an empty value")?;
-        let slice = slice.checked_sub(1);
-        let is_carried = |carried: &EarlierSliceOps| (carried.cell, Some(carried.slice)) == (cell_index, slice);
-        let is_known = match slice {
+        let step =
+            read[*written - LAST.len() + STEP].ok_or("the number of a step, counted from 1, or an empty value")?;
+        let step = step.checked_sub(1);
+        let is_carried = |carried: &EarlierOps| (carried.cell, Some(carried.step)) == (cell_index, step);
+        let is_known = match step {
             None => counts.cells[cell_index].is_any(),
             Some(_) => counts.carried.iter().any(is_carried),
         };
@@ -165,13 +165,13 @@ impl Columns {
             return Err("each stream and device only once".to_owned());
         }
         let thresholds = layout.thresholds_ns.len();
-        let cell = match slice {
+        let cell = match step {
             None => {
                 counts.cells[cell_index] = CellCounts::default();
                 &mut counts.cells[cell_index]
             }
-            Some(slice) => {
-                counts.carried.push(EarlierSliceOps { cell: cell_index, slice, counts: CellCounts::default() });
+            Some(step) => {
+                counts.carried.push(EarlierOps { cell: cell_index, step, counts: CellCounts::default() });
                 &mut counts.carried.last_mut().expect("one was appended").counts
             }
         };
@@ -198,18 +198,18 @@ impl Columns {
 }
 
 /// Appends the lines of an interval: a line for each cell with due or outstanding operations, then the lines of
-/// operations that were due in earlier slices. Returns the number of lines.
+/// operations that were due in earlier steps. Returns the number of lines.
 pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &Layout) -> u64 {
     let devices = layout.devices.len();
     let current_cells =
         counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, *cell));
-    let carried = counts.carried.iter().map(|carried| (carried.cell, carried.slice + 1, carried.counts));
+    let carried = counts.carried.iter().map(|carried| (carried.cell, carried.step + 1, carried.counts));
     let mut lines = 0;
-    for (index, mut slice, mut cell) in current_cells.chain(carried) {
+    for (index, mut step, mut cell) in current_cells.chain(carried) {
         let (stream, device) = (&layout.streams[index / devices].name, index % devices);
         // Writing to a string cannot fail, here and below.
         let _ = write!(text, "{},{stream},{device}", counts.after_sec);
-        let values: Vec<_> = values(&mut cell, &mut slice, layout.thresholds_ns.len()).collect();
+        let values: Vec<_> = values(&mut cell, &mut step, layout.thresholds_ns.len()).collect();
         let last = values.iter().rposition(|value| **value != 0).unwrap_or(0);
         for value in &values[..=last.max(FIRST.len() - BEFORE_VALUES - 1)] {
             let _ = write!(text, ",{value}");

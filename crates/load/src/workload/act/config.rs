@@ -118,6 +118,7 @@ impl ActConfig {
             pacing: self.pacing,
             // ACT's threads wake for each request. Gathering operations into batches would change ACT's bursts.
             keeps_instants: self.arrival == Arrival::Act,
+            aligned_slices: self.arrival == Arrival::Act,
             seed: self.seed,
             ..RunSpec::default()
         }

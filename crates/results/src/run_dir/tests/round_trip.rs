@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::act_log::Reader;
-use crate::cell::{EarlierSliceOps, Latencies, latencies};
+use crate::cell::{EarlierOps, Latencies, latencies};
 use crate::counts::{Backlog, CellCounts};
 use base64::Engine;
 use hdrhistogram::serialization::Deserializer;
@@ -75,7 +75,7 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
             let mut carried = cell.counts;
             carried.subtract(&CellCounts { ops: 10, bytes: 15_360, silent_ns: 70_000_000, ..CellCounts::default() });
             carried.held_by = 0;
-            interval.carried.push(EarlierSliceOps { cell: 0, slice: 0, counts: carried });
+            interval.carried.push(EarlierOps { cell: 0, step: 0, counts: carried });
         }
         counts.set(&interval, manifest.sla.tightest_ns());
         judge.add(&interval);
