@@ -352,8 +352,8 @@ impl Claim {
         }
         if !self.as_act {
             remarks.push(
-                "not comparable with published ratings: operations were paced evenly, but ACT starts them in bursts \
-                 (--as-act)"
+                "not comparable with published ratings: operations were paced evenly and judged in windows that begin at \
+                 every half slice, but ACT starts them in bursts and judges whole slices (--as-act)"
                     .to_owned(),
             );
         }
