@@ -11,12 +11,14 @@
 //! * [`durability`]: tests if acknowledged writes survive a power cut
 //! * [`population`]: compares drives of a model: finds slow drives, and the rating that most drives hold
 //! * [`together`]: judges simultaneous runs of several hosts as one test
+//! * [`agreement`]: compares the runs of a series with its record
 //! * [`rejudge`]: judges a finished series again from its runs
 //! * [`waf`]: write amplification measured by an experiment
 
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests make files of their own"))]
 
+pub mod agreement;
 pub mod baseline;
 pub mod certify;
 pub mod check;

@@ -4,12 +4,13 @@
 //! status, comparisons and exports all use this module, so that none of them shows a pass that the recorded counts
 //! contradict. A worse result than the recorded one is adopted, a better result is not. A search is not repeated.
 
+use crate::agreement::{contradiction, difference};
 use crate::baseline::judge_job;
 use crate::certify::{StageResult, judge_stage};
 use crate::rating::{Details, NextRun, StepOutcome};
-use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES, Series, State, Step};
+use crate::series::{Conclusion, Identity, Purpose, SERIES, Series, State, Step};
 use results::judge::{Outcome, Verdict};
-use results::run_dir::{self, Run, RunDirError, VERDICT};
+use results::run_dir::{self, Manifest, Run, RunDirError, VERDICT};
 use results::units;
 use std::path::{Component, Path, PathBuf};
 
@@ -17,8 +18,8 @@ use std::path::{Component, Path, PathBuf};
 pub struct Evidence<'a> {
     /// The verdict computed from the recorded counts.
     pub verdict: &'a Verdict,
-    /// The load in the manifest of the run, as a multiple of 1x.
-    pub multiple: Option<f64>,
+    /// The setup of the run.
+    pub manifest: &'a Manifest,
     /// Why the run cannot be trusted completely.
     pub doubt: Option<String>,
 }
@@ -26,7 +27,7 @@ pub struct Evidence<'a> {
 impl<'a> Evidence<'a> {
     /// Evidence from the `run` of a finished step.
     pub fn of(run: &'a Run) -> Self {
-        Self { verdict: &run.verdict, multiple: run.manifest.multiple, doubt: doubt_of(run) }
+        Self { verdict: &run.verdict, manifest: &run.manifest, doubt: doubt_of(run) }
     }
 }
 
@@ -59,37 +60,49 @@ pub fn disappeared_error(dir: &Path) -> RunDirError {
     RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
 }
 
-/// Reads the runs of the series in `dir`, and judges the series again with [`rejudge`].
+/// Reads the runs of the series in `dir`, and judges the series again with [`rejudge`]. A series without a conclusion is
+/// not changed, because it may be running.
 pub fn rejudge_in(dir: &Path, series: &mut Series) -> Vec<String> {
     if series.conclusion.is_none() {
         return Vec::new();
     }
+    rejudge_steps_in(dir, series)
+}
+
+/// Like [`rejudge_in`], also for a series without a conclusion.
+pub fn rejudge_steps_in(dir: &Path, series: &mut Series) -> Vec<String> {
     let read = |step: &Step| run_dir_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string()));
     let runs: Vec<_> = series.steps.iter().map(read).collect();
     let evidence = runs.iter().map(|run| run.as_ref().map(Evidence::of).map_err(String::as_str));
     rejudge(series, &evidence.collect::<Vec<_>>())
 }
 
-/// Judges a series with a conclusion again. `evidence` has an element for each step: the run, or why there is none.
-/// Sets the outcomes in `series` to the outcomes that the evidence supports. Returns a sentence for each difference
-/// from the record, and for each step that cannot be checked; with any such sentence, the outcome is invalid at best. A
-/// series without a conclusion is not changed.
+/// Judges a series again. `evidence` has an element for each step: the run, or why there is none. Sets the outcomes in
+/// `series` to the outcomes that the evidence supports. Returns a sentence for each difference from the record, and for
+/// each step that cannot be checked; with any such sentence, the outcome of the series is invalid at best.
 pub fn rejudge(series: &mut Series, evidence: &[Result<Evidence, &str>]) -> Vec<String> {
-    let Some(mut conclusion) = series.conclusion.take() else { return Vec::new() };
+    let agree = |(step, evidence): (&Step, &Result<Evidence, &str>)| {
+        let run = evidence.as_ref().ok()?;
+        difference(series, step, run.manifest, run.verdict)
+    };
+    let differences: Vec<_> = series.steps.iter().zip(evidence).map(agree).collect();
     let purpose = series.purpose;
     let mut doubts = Vec::new();
-    let done_steps = series.steps.iter_mut().zip(evidence).filter(|(step, _)| step.state == State::Done);
-    for (step, evidence) in done_steps {
-        let recorded_outcome = step.outcome.unwrap_or(Outcome::Invalid);
-        let Some((outcome, doubt)) = rejudge_step(purpose, &series.devices, step, recorded_outcome, evidence) else {
+    for ((step, evidence), difference) in series.steps.iter_mut().zip(evidence).zip(differences) {
+        if step.state != State::Done {
             continue;
-        };
+        }
+        let recorded_outcome = step.outcome.unwrap_or(Outcome::Invalid);
+        let other_run = difference.map(|why| (Outcome::Invalid, why));
+        let rejudged = other_run.or_else(|| rejudge_step(purpose, &series.devices, step, recorded_outcome, evidence));
+        let Some((outcome, doubt)) = rejudged else { continue };
         doubts.push(format!("{}: {doubt}", step.name));
         if outcome != recorded_outcome {
             step.outcome = Some(outcome);
             step.reason = doubt;
         }
     }
+    let Some(mut conclusion) = series.conclusion.take() else { return doubts };
     if doubts.is_empty() {
         doubts.extend(contradiction(series, &conclusion));
     }
@@ -136,10 +149,6 @@ fn rejudge_step(
     if let Some(doubt) = &run.doubt {
         return Some((recorded_outcome.max(judged.0).max(Outcome::Invalid), doubt.clone()));
     }
-    if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
-        let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));
-        return Some((Outcome::Invalid, format!("{SERIES} says that the load was {said}, but the run says {ran}")));
-    }
     let (now, why) = judged;
     (now != recorded_outcome).then(|| (now, format!("{SERIES} says {recorded_outcome}, but the run says {now}: {why}")))
 }
@@ -160,28 +169,5 @@ fn rejudge_search_step(step: &Step, recorded_outcome: Outcome, verdict: &Verdict
             (Outcome::Invalid, details.map(|details| details.judged.why).unwrap_or_default())
         }
         recorded => (recorded, String::new()),
-    }
-}
-
-/// A contradiction between the conclusion and the steps within the record.
-fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
-    if conclusion.outcome != Outcome::Pass {
-        return None;
-    }
-    let passed = |step: &&Step| step.state == State::Done && step.outcome == Some(Outcome::Pass);
-    match series.purpose {
-        Purpose::Certify if series.steps.is_empty() => Some(format!("{SERIES} says PASS, but it has no stages")),
-        Purpose::Certify => {
-            let other = series.steps.iter().find(|step| !passed(step))?;
-            Some(format!("{SERIES} says PASS, but {} did not pass", other.name))
-        }
-        Purpose::Rate => {
-            let rating = conclusion.rating?;
-            let mut held = series.steps.iter().filter(passed).filter(|step| step.rule == Rule::Limits);
-            let is_held = held.any(|step| (step.multiple - rating).abs() <= 1e-6 * rating.abs());
-            let rating = units::multiple(rating);
-            (!is_held).then(|| format!("{SERIES} says that {rating} was held, but no step held {rating}"))
-        }
-        Purpose::Baseline => None,
     }
 }

@@ -199,6 +199,11 @@ impl Step {
 }
 
 impl Series {
+    /// Value of a term; `None` if the series has no such term.
+    pub fn term(&self, name: &str) -> Option<&str> {
+        self.terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_str())
+    }
+
     /// Marks running steps as interrupted. The caller has checked that no process runs them.
     pub fn interrupt_running_steps(&mut self) {
         for step in self.steps.iter_mut().filter(|step| step.state == State::Running) {
@@ -304,7 +309,7 @@ fn drive_text(drive: &Identity) -> String {
 }
 
 /// The keys of a configuration, except the devices, which are compared by their identity.
-fn keys(config: &str) -> Vec<(String, String)> {
+pub(crate) fn keys(config: &str) -> Vec<(String, String)> {
     let lines = config.lines().filter_map(|line| line.split_once(':'));
     let keys = lines.map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()));
     keys.filter(|(key, _)| key != "device-names").collect()

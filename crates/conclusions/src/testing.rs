@@ -4,6 +4,9 @@ use crate::baseline::{Done, Latency, Part, Point};
 use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
 use results::judge::Outcome;
 
+/// Beginning of test series and of their runs, milliseconds since 1970 (UTC).
+pub const BEGAN_UNIX_MS: u64 = 1_795_271_232_147;
+
 /// A point of `part` at the queue depth `depth`, with made-up numbers for each direction. The 99th percentile is three
 /// times the median.
 pub fn point(part: Part, depth: u32, reads: Option<TestDirection>, writes: Option<TestDirection>) -> Point {
@@ -94,8 +97,8 @@ pub fn baseline(scale: f64) -> Vec<Point> {
 /// A finished step at `multiple` times the load of 1x. The run directory has the name of the step.
 pub fn step(name: impl Into<String>, multiple: f64, outcome: Outcome) -> Step {
     let name = name.into();
-    let planned = Step::planned(name.clone(), name, multiple, vec![0], 10, Rule::Limits).begun(1);
-    Step { state: State::Done, outcome: Some(outcome), ended_unix_ms: Some(2), ..planned }
+    let planned = Step::planned(name.clone(), name, multiple, vec![0], 10, Rule::Limits).begun(BEGAN_UNIX_MS);
+    Step { state: State::Done, outcome: Some(outcome), ended_unix_ms: Some(BEGAN_UNIX_MS + 10_000), ..planned }
 }
 
 /// A conclusion without remarks.
@@ -118,7 +121,7 @@ pub fn series(purpose: Purpose, devices: &[(&str, Option<&str>)], steps: Vec<Ste
         tool: "flashproof 0.1.0".to_owned(),
         command: vec!["flashproof".to_owned()],
         purpose,
-        began_unix_ms: 1_795_271_232_147,
+        began_unix_ms: BEGAN_UNIX_MS,
         devices: devices.iter().map(identity).collect(),
         config_1x: String::new(),
         terms: Vec::new(),

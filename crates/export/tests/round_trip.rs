@@ -1,7 +1,7 @@
 //! Compares exported rows with the recorded counts.
 
 use crate::support::{Drive, SHORT, SOUND, Shape};
-use conclusions::series::{Conclusion, Purpose, Step};
+use conclusions::series::{Conclusion, Purpose, Series, Step};
 use conclusions::testing::{conclusion, series, step};
 use export::{ExportError, Exported, SCHEMA_VERSION, TABLES, VERSION_KEY, VIEWS, export};
 use parquet::file::reader::{FileReader, SerializedFileReader};
@@ -236,11 +236,13 @@ fn a_killed_run_and_a_damaged_one_have_their_outcome_and_their_rows() {
 pub(crate) fn write_rating(dir: &Path, drive: Drive, rating: f64, began_unix_ms: u64) {
     fs::create_dir_all(dir).unwrap();
     let serial = drive.serial;
-    Shape { drives: &[drive], multiple: Some(rating), seed: began_unix_ms, ..SHORT }.write(&dir.join("step-1"));
-    let held = Step { dir: "step-1".into(), ..step("step 1", rating, Outcome::Pass) };
+    let of_step = Shape { multiple: Some(rating), purpose: Some("step 1"), ..SHORT };
+    Shape { drives: &[drive], seed: began_unix_ms, ..of_step }.write(&dir.join("step-1"));
+    let held = Step { dir: "step-1".into(), duration_sec: 600, ..step("step 1", rating, Outcome::Pass) };
     let conclusion = Conclusion { rating: Some(rating), comparable: true, ..conclusion(Outcome::Pass, "held") };
-    let series = series(Purpose::Rate, &[(serial, None)], vec![held]);
-    conclusions::series::Series { conclusion: Some(conclusion), began_unix_ms, ..series }.write(dir).unwrap();
+    let mut series = series(Purpose::Rate, &[(serial, None)], vec![held]);
+    series.devices[0].size_bytes = 960_197_124_096;
+    Series { conclusion: Some(conclusion), began_unix_ms, ..series }.write(dir).unwrap();
 }
 
 #[test]
@@ -255,15 +257,20 @@ fn a_series_is_believed_as_far_as_its_runs_bear_it_out() {
     write_rating(&at("linked"), SOUND, 50.0, 4);
     fs::rename(at("linked/step-1"), parent.path().join("elsewhere")).unwrap();
     std::os::unix::fs::symlink(parent.path().join("elsewhere"), at("linked/step-1")).unwrap();
+    write_rating(&at("other-drive"), SOUND, 60.0, 5);
+    let mut record = Series::read(&at("other-drive")).unwrap().unwrap();
+    record.devices[0].serial = Some("S99".into());
+    record.write(&at("other-drive")).unwrap();
     let out = parent.path().join("out");
     let exported = exported(&[&parent.path().join("series")], &out);
-    assert_eq!((exported.runs, exported.series), (2, 4), "{exported:?}");
+    assert_eq!((exported.runs, exported.series), (3, 5), "{exported:?}");
     let columns = ["path", "outcome", "rating_x", "comparable"];
     let told: Vec<_> = rows(&out, "series").iter().map(|row| columns.map(|column| value(row, column))).collect();
     assert_eq!(
         told,
         [
             ["series/linked", "invalid", "-", "false"],
+            ["series/other-drive", "invalid", "-", "false"],
             ["series/true", "pass", "20.0", "true"],
             ["series/without-run", "invalid", "-", "false"],
             ["series/without-verdict", "invalid", "-", "false"],
@@ -273,9 +280,9 @@ fn a_series_is_believed_as_far_as_its_runs_bear_it_out() {
     let runs: BTreeMap<String, String> =
         rows(&out, "runs").iter().map(|row| (value(row, "path"), value(row, "run_id"))).collect();
     let told: Vec<_> = steps.iter().map(|row| (value(row, "run_id"), value(row, "outcome"))).collect();
-    assert_eq!(told[1], (runs["series/true/step-1"].clone(), "pass".to_owned()));
+    assert_eq!(told[2], (runs["series/true/step-1"].clone(), "pass".to_owned()));
     assert_eq!((told[0].0.as_str(), told[0].1.as_str()), ("-", "invalid"));
-    assert_eq!(told[3], (runs["series/without-verdict/step-1"].clone(), "invalid".to_owned()));
+    assert_eq!(told[4], (runs["series/without-verdict/step-1"].clone(), "invalid".to_owned()));
 }
 
 #[test]

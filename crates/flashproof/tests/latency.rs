@@ -333,7 +333,7 @@ fn csv_and_json_have_the_unrounded_numbers() {
     assert_eq!(keys(log), of_a_log.split(' ').collect::<Vec<_>>());
     assert_eq!(keys(&log["histograms"][0]), ["average", "found", "histogram", "maximum", "slices"]);
     assert_eq!(keys(slice), ["begin_sec", "end_sec", "iops", "ops", "ops_over", "share_over", "slice"]);
-    assert_eq!(keys(&json["judgements"][0]), ["by", "decided_by", "log", "outcome", "reason", "sla"]);
+    assert_eq!(keys(&json["judgements"][0]), ["by", "code", "decided_by", "log", "outcome", "reason", "sla"]);
     // docs/latency.md must explain each of these keys.
     let docs = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/latency.md")).unwrap();
     for value in [&json, log, &log["histograms"][0], slice, &json["judgements"][0]] {
@@ -370,6 +370,83 @@ fn a_log_is_judged_by_whole_numbers_of_its_worst_slice() {
     assert!(ended.stdout.lines().last().unwrap().contains("of large-block-reads on all devices together"));
     let ended = latency(&bench, &["-l", US, "-t", "5", "--sla", "50%>512us"]).expect(1);
     assert!(ended.stdout.lines().last().unwrap().contains("on /dev/loop0 took over 512 us"), "{}", ended.stdout);
+}
+
+/// The last line of a judgement of `log`.
+fn judgement(bench: &Bench, log: &str, slice: &str, sla: &str, code: i32) -> String {
+    let ended = latency(bench, &["-l", log, "-t", slice, "--sla", sla]).expect(code);
+    ended.stdout.lines().last().unwrap().to_owned()
+}
+
+#[test]
+fn genuine_logs_of_act_did_their_load_except_the_one_that_did_not() {
+    let bench = Bench::new();
+    let results = concat!(env!("CARGO_MANIFEST_DIR"), "/../results/tests/data");
+    let mut seen = 0;
+    for path in
+        [DATA, results].into_iter().flat_map(|dir| fs::read_dir(dir).unwrap()).map(|entry| entry.unwrap().path())
+    {
+        let Some(log) = path.to_str().filter(|path| path.ends_with(".log")) else { continue };
+        let in_us = fs::read_to_string(&path).unwrap().contains("microsecond-histograms: yes");
+        let sla = if in_us { "90%>1024us" } else { "90%>1ms" };
+        let is_short = log.ends_with("storage-30x-not-done.log");
+        let last = judgement(&bench, log, "1", sla, i32::from(is_short));
+        assert_eq!(
+            last.contains("load of reads was not carried out: 18,959 of 60,000 operations after 1 s"),
+            is_short,
+            "{last}"
+        );
+        seen += 1;
+    }
+    assert_eq!(seen, 12);
+}
+
+#[test]
+fn a_log_of_less_load_than_its_header_is_no_pass() {
+    let bench = Bench::new();
+    // One operation in flight, of 897 us each: 1,114 of 2,000 reads per second. Each read takes less than a
+    // millisecond.
+    let config = "device-names: sim:channels=1+read-us=897+jitter-pct=0+read-mbps=0\ntest-duration-sec: 60\n\
+                  read-reqs-per-sec: 2000\nservice-threads: 1\nmax-lag-sec: 0\n";
+    bench.storage(config, &["--sla", "5%>1ms"]).expect(1);
+    let last = judgement(&bench, "run/act.log", "10", "5%>1ms", 1);
+    assert!(last.contains(" (SLA 5%>1ms, by service): the load of reads was not carried out: "), "{last}");
+    assert!(
+        last.contains(" of 120,000 operations after 60 s, at the header's rate of 2,000/s; of the rest, 0 %"),
+        "{last}"
+    );
+    let json = ["-l", "run/act.log", "-t", "10", "--sla", "5%>1ms", "--format", "json"];
+    assert_eq!(latency(&bench, &json).expect(1).json()["judgements"][0]["code"], "not-carried-out");
+    // A run that did its load passes. The same log does not, with a header of 100 times the load.
+    let config = "device-names: sim:\ntest-duration-sec: 300\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
+    bench.start_as("sound.conf", "sound", config, &["--quiet"]).end().expect(0);
+    let log = bench.text("sound/act.log");
+    judgement(&bench, "sound/act.log", "60", "5%>1ms", 0);
+    bench.write("edited.log", log.replace("internal-read-reqs-per-sec: 2000", "internal-read-reqs-per-sec: 200000"));
+    let last = judgement(&bench, "edited.log", "60", "5%>1ms", 1);
+    assert!(last.contains("600,000 of 60,000,000 operations after 5 min, at the header's rate of 200,000/s"), "{last}");
+    bench.write("slower.log", log.replace("internal-read-reqs-per-sec: 2000", "internal-read-reqs-per-sec: 20"));
+    let last = judgement(&bench, "slower.log", "60", "5%>1ms", 4);
+    assert!(last.contains("the load of reads exceeds the header's rate: 600,000 of 6,000 operations"), "{last}");
+}
+
+#[test]
+fn a_log_that_was_cut_is_no_pass() {
+    let bench = Bench::new();
+    let config = "device-names: sim:\ntest-duration-sec: 300\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n";
+    bench.storage(config, &[]).expect(0);
+    let log = bench.text("run/act.log");
+    let end = log.find("after 151 sec:").unwrap();
+    for (name, end) in [("cut.log", end), ("torn.log", end + 60)] {
+        bench.write(name, log[..end].replace("test-duration-sec: 300", "test-duration-sec: 86400"));
+        let last = judgement(&bench, name, "60", "5%>1ms", 4);
+        let why = format!("INVALID {name} (SLA 5%>1ms, by service): the log is complete up to 2 min 30 s of 24 h: ");
+        assert!(last.starts_with(&why), "{last}");
+        // Without limits, the tables are the same as ever.
+        latency(&bench, &["-l", name, "-t", "60"]).expect(0);
+    }
+    let json = ["-l", "cut.log", "-t", "60", "--sla", "5%>1ms", "--format", "json"];
+    assert_eq!(latency(&bench, &json).expect(4).json()["judgements"][0]["code"], "stopped");
 }
 
 #[test]

@@ -51,6 +51,7 @@ mod rate;
 mod real;
 mod replay;
 mod select;
+mod series_runs;
 mod serve;
 mod serve_clients;
 mod serve_kills;

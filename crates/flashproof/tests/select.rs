@@ -10,7 +10,7 @@ use std::path::Path;
 use support::{Bench, Ended};
 
 /// iostat's numbers for the drive in the sizing paper.
-const PAPER: DriveIo = DriveIo {
+pub(crate) const PAPER: DriveIo = DriveIo {
     reads_per_sec: 11_788.5,
     writes_per_sec: 1548.0,
     read_kib_per_sec: 340_545.0,
@@ -20,7 +20,7 @@ const PAPER: DriveIo = DriveIo {
 const USED_BYTES: u64 = 300_000_000_000;
 
 /// Two nodes with one drive each. The second drive does twice the work of the first.
-fn profile(io: DriveIo) -> Profile {
+pub(crate) fn profile(io: DriveIo) -> Profile {
     let at = |text: &str| text.parse().unwrap();
     let window = Window { from: at("2018-04-10T07:00:00Z"), to: at("2018-04-10T08:00:00Z") };
     let drive = |node: &str, times: f64| DriveTarget {
@@ -50,7 +50,7 @@ fn profile(io: DriveIo) -> Profile {
     }
 }
 
-fn write_profile(bench: &Bench, profile: &Profile) {
+pub(crate) fn write_profile(bench: &Bench, profile: &Profile) {
     bench.write("profile.json", serde_json::to_string(profile).unwrap());
 }
 

@@ -3,7 +3,7 @@
 use crate::plan::{Plan, PlannedDrive};
 use crate::status::{CampaignStatus, StepState, StepStatus, TaskStatus};
 use conclusions::population::{DriveLatencies, Examination, Labels, examine};
-use conclusions::rejudge::run_dir_of;
+use conclusions::rejudge::{rejudge_in, run_dir_of};
 use conclusions::series::{REPORT, Series};
 use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
 use results::parallel::in_parallel;
@@ -112,7 +112,9 @@ fn labels(drive: &CampaignDrive) -> Labels {
 fn rating(plan: &Plan, status: &CampaignStatus, index: usize) -> Option<f64> {
     let step_rating = |step: &crate::campaign::Step| {
         let dir = result(plan, status, index, &step.name)?;
-        matches!(dir_kind(&dir), Ok(DirKind::Series)).then(|| Series::read(&dir).ok()??.conclusion?.rating)?
+        let mut series = Series::read(&dir).ok()??;
+        rejudge_in(&dir, &mut series);
+        series.conclusion?.rating
     };
     plan.campaign.steps.iter().rev().find_map(step_rating)
 }

@@ -17,6 +17,7 @@ use crate::series::{
 };
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use conclusions::agreement::difference;
 use conclusions::certify::{self, Claim, Linearity, STAGE_SEC, StageResult};
 use conclusions::series::{Identity, Purpose, Rule, Series, State, Step};
 use load::factor::Factor;
@@ -25,7 +26,7 @@ use load::workload::act::ActWorkload;
 use report::step_outcome;
 use report::table::Table;
 use results::judge::{End, Outcome, Sla, Verdict};
-use results::run_dir;
+use results::run_dir::{self, Run};
 use results::units::{self, seconds, span};
 use serde_json::json;
 use session::devices::Consents;
@@ -315,7 +316,8 @@ impl<'a> Certification<'a> {
                 continue;
             }
             let run = run_dir::read(&self.series_dir.dir.join(&step.dir));
-            if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true)) {
+            let is_own = |run: &Run| difference(&self.series_dir.series, step, &run.manifest, &run.verdict).is_none();
+            if let Some(run) = run.ok().filter(|run| run.agrees() == Some(true) && is_own(run)) {
                 let ended_unix_ms = run.manifest.started_unix_ms.saturating_add((run.verdict.ran_sec * 1e3) as u64);
                 self.record_verdict(index, &run.verdict, ended_unix_ms);
             }

@@ -23,7 +23,7 @@ pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
 }
 
 /// A verdict in which the largest share of operations over 1 ms is `share`.
-pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
+pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
     Verdict {
         failures: Vec::new(),
         workloads: Vec::new(),

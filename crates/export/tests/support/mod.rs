@@ -47,6 +47,7 @@ pub struct Shape<'a> {
     pub lag_us: fn(u64, u64) -> u64,
     pub seed: u64,
     pub multiple: Option<f64>,
+    pub purpose: Option<&'a str>,
     /// A run without an end was killed.
     pub end: Option<End>,
 }
@@ -62,6 +63,7 @@ pub const SHORT: Shape<'_> = Shape {
     lag_us: |_, _| 4,
     seed: 1,
     multiple: None,
+    purpose: None,
     end: Some(End::Completed),
 };
 
@@ -111,6 +113,7 @@ impl Shape<'_> {
                 ..WorkloadRecord::default()
             }],
             multiple: self.multiple,
+            purpose: self.purpose.map(str::to_owned),
             ..Manifest::new(&self.layout(), Sla::default())
         }
     }

@@ -137,7 +137,8 @@ pub struct LatencyArgs {
     /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
-    /// Judge by these limits: a pass or fail line at the end, exit code 1 on fail
+    /// Judge by these limits, and by the load and duration in the header: a pass or fail line at the end, exit code 1 on
+    /// fail
     #[arg(long, value_name = "LIMITS")]
     pub sla: Option<Sla>,
     /// Print help

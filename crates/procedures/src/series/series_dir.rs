@@ -5,6 +5,7 @@
 
 use super::{Drives, Options};
 use crate::prep::{Preparation, Style};
+use conclusions::rejudge::rejudge_steps_in;
 use conclusions::series::{Conclusion, Identity, Purpose, REPORT, Series, SeriesLock, State, check_same};
 use load::workload::{Load, Workload};
 use report::document::Document;
@@ -49,7 +50,8 @@ impl SeriesDir {
     /// before the directory is created, so that a refusal leaves nothing behind. For a series that has ended, there is
     /// no call.
     ///
-    /// Errors: another process runs the series; the directory holds another series, or a run; there is no consent.
+    /// Errors: another process runs the series; the directory holds another series, or a run; the runs of the series do
+    /// not support its record; there is no consent.
     pub fn open(
         first: &Path,
         options: Options,
@@ -72,24 +74,25 @@ impl SeriesDir {
         let exists = dir.is_dir();
         let mut lock = (exists && !options.dry_run).then(|| take_lock(&dir)).transpose()?;
         let recorded = if exists { recorded_in(&dir)? } else { None };
-        let has_ended = |series: &Series| series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
-        let erase = if recorded.as_ref().is_some_and(has_ended) { Vec::new() } else { ask_consent(&options)? };
+        // A series refused before its first run does not fix the settings.
+        let recorded = recorded.filter(has_begun);
+        let series = match recorded {
+            Some(recorded) => gone_on(&dir, recorded, new_series, fixed_terms)?,
+            None => new_series,
+        };
+        let has_ended = series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
+        let erase = if has_ended { Vec::new() } else { ask_consent(&options)? };
         if !exists && !options.dry_run {
             files::create_dirs(&dir).map_err(cannot)?;
             lock = Some(take_lock(&dir)?);
         }
-        let series = match recorded {
-            // A series refused before its first run does not fix the settings.
-            Some(recorded) if has_begun(&recorded) => gone_on(&dir, recorded, new_series, fixed_terms)?,
-            _ => new_series,
-        };
         let process = device::observe::process::this_process();
         Ok(Self { dir, series: Series { process, ..series }, options, erase, _lock: lock })
     }
 
     /// Opens the existing series in `dir`, to add to its conclusion.
     ///
-    /// Errors: the directory has no series; another process runs the series.
+    /// Errors: the directory has no series; another process runs the series; its runs do not support its record.
     pub fn open_existing(dir: &Path) -> Result<Self, Failure> {
         let missing = || {
             let reason = match fs::metadata(dir) {
@@ -108,12 +111,13 @@ impl SeriesDir {
         }
         let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
         let series = recorded_in(dir)?.ok_or_else(missing)?;
+        require_agreement(dir, &series)?;
         Ok(Self { dir: dir.to_owned(), series, options: Options::default(), erase: Vec::new(), _lock: Some(lock) })
     }
 
     /// Value of a term; empty if there is no such term.
     pub fn term(&self, name: &str) -> &str {
-        self.series.terms.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
+        self.series.term(name).unwrap_or_default()
     }
 
     /// True if a run of the series has begun.
@@ -238,8 +242,21 @@ fn gone_on(dir: &Path, recorded: Series, mut new_series: Series, fixed_terms: &[
         };
         Failure::usages(differs.iter().map(line).collect())
     })?;
+    require_agreement(dir, &recorded)?;
     // The same drives may have new names now.
     Ok(Series { devices: new_series.devices, ..recorded })
+}
+
+/// Errors: the runs of the series in `dir` do not support its record.
+fn require_agreement(dir: &Path, recorded: &Series) -> Result<(), Failure> {
+    match rejudge_steps_in(dir, &mut recorded.clone()).first() {
+        None => Ok(()),
+        Some(doubt) => Err(Failure::invalid(format!(
+            "cannot use the series in {} - {doubt} - restore the directory of this run, or start a new series with \
+             --fresh or another --out",
+            dir.display()
+        ))),
+    }
 }
 
 /// Directory name under which the same command finds its series again, also after a reboot. Consists of the command,

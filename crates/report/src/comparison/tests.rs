@@ -34,6 +34,7 @@ fn bench(x: u64) -> Bench {
                   tomb-raider: no";
     resolved.extend(pairs(&others.split(", ").map(|pair| pair.split_once(": ").unwrap()).collect::<Vec<_>>()));
     let manifest = Manifest {
+        started_unix_ms: conclusions::testing::BEGAN_UNIX_MS,
         duration_sec: SECONDS,
         slice_sec: whole_slice_sec(3600, SECONDS, 1),
         workloads: vec![WorkloadRecord {
@@ -279,6 +280,7 @@ fn searched(dir: &Path) -> Series {
     for multiple in [10, 20, 30, 40] {
         let mut bench = bench(multiple);
         bench.manifest.multiple = Some(multiple as f64);
+        bench.manifest.purpose = Some(format!("{multiple}x"));
         bench.slow = if multiple == 40 { 9 } else { 1 };
         bench.write(&dir.join(format!("{multiple}x")));
     }
@@ -374,7 +376,10 @@ fn a_search_is_compared_by_the_confirmation_of_its_rating_and_its_remarks_are_no
 /// A baseline of `drives`; all jobs share one run of a bench.
 fn baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
     fs::create_dir(dir).unwrap();
-    bench(1).write(&dir.join("job"));
+    let mut job = bench(1);
+    job.manifest.purpose = Some("job 1".into());
+    job.manifest.device_facts[0]["size_bytes"] = (1_u64 << 36).into();
+    job.write(&dir.join("job"));
     let series = conclusions::testing::baseline_series(drives, "job");
     series.write(dir).unwrap();
     series

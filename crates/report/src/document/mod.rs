@@ -187,9 +187,9 @@ pub struct RunReport {
     pub engine_facts: Value,
     /// Method of the measurement, and its limits.
     pub method: Vec<Paragraph>,
-    /// The load as a multiple of 1x.
+    /// The setup of the run.
     #[serde(skip)]
-    pub(crate) multiple: Option<f64>,
+    pub(crate) manifest: Manifest,
     /// Damage to the run directory, each one sentence. Also among the banners.
     #[serde(skip)]
     pub(crate) damage: Vec<String>,
@@ -246,7 +246,7 @@ impl RunReport {
             counters,
             unmeasured: unmeasured(&manifest, &timeline),
             method: words::method(&manifest),
-            multiple: manifest.multiple,
+            manifest: manifest.clone(),
             damage,
             doubt,
             result: verdict.result(),

@@ -64,9 +64,6 @@ impl SeriesReport {
             banners.push(Banner { text });
         }
         for step in &steps {
-            // In a concluded series, the conclusion already reports missing runs.
-            let lost = step.absent.iter().filter(|_| step.step.state == State::Done && series.conclusion.is_none());
-            banners.extend(lost.map(|why| Banner { text: format!("no run of {}: {why}", step.step.name) }));
             // An interrupted attempt does not count once the series has a conclusion.
             let counts = step.step.state != State::Interrupted || series.conclusion.is_none();
             let of_run = step.report.iter().filter(|_| counts).flat_map(|run| &run.banners);
@@ -138,7 +135,7 @@ impl StepReport {
     /// Evidence from the step's run, for judging the series again.
     fn evidence(&self) -> Result<Evidence<'_>, &str> {
         match &self.report {
-            Some(run) => Ok(Evidence { verdict: &run.verdict, multiple: run.multiple, doubt: run.doubt.clone() }),
+            Some(run) => Ok(Evidence { verdict: &run.verdict, manifest: &run.manifest, doubt: run.doubt.clone() }),
             None => Err(self.absent.as_deref().unwrap_or_default()),
         }
     }

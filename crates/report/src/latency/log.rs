@@ -4,6 +4,7 @@
 //! exists only if the log has both reports. The rest after the last complete slice is left out. Histograms and buckets
 //! are selected as by ACT's script, with its defaults and bounds.
 
+use super::load::LoadCheck;
 use results::act_log::{Chunk, Header, HeaderPart, ReadError, Reader, Truncation};
 use results::buckets::{ActBuckets, ActScale};
 use results::units;
@@ -57,6 +58,8 @@ impl<R: Read> LogReader<R> {
             histograms,
             missing: Vec::new(),
             complete_sec: 0,
+            load: LoadCheck::of(self.reader.header(), self.reader.names()),
+            devices_fell_behind: false,
             truncation: None,
             damage: None,
         };
@@ -66,6 +69,7 @@ impl<R: Read> LogReader<R> {
             match next {
                 Ok(chunk) => {
                     log.add(&previous, &chunk);
+                    log.load.add(&chunk, false);
                     previous = chunk;
                 }
                 Err(error) => log.damage = Some(error),
@@ -73,6 +77,10 @@ impl<R: Read> LogReader<R> {
         }
         log.complete_sec = self.reader.complete_sec();
         log.truncation = self.reader.truncation();
+        log.devices_fell_behind = self.reader.devices_fell_behind();
+        if log.truncation.is_none() && log.damage.is_none() {
+            log.load.add(self.reader.last_chunk(), true);
+        }
         log.note_missing(previous.after_sec / slice_sec, log.complete_sec / slice_sec);
         Ok(log)
     }
@@ -137,6 +145,10 @@ pub struct Log {
     pub missing: Vec<RangeInclusive<u64>>,
     /// Time of the last complete report.
     pub complete_sec: u64,
+    /// Operations compared with the rates of the header.
+    pub load: LoadCheck,
+    /// True if the test stopped because the devices fell behind.
+    pub devices_fell_behind: bool,
     /// The end of the log, if it is within a report.
     pub truncation: Option<Truncation>,
     /// The error that stopped the reading.

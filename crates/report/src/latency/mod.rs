@@ -11,9 +11,10 @@
 //!
 //! * [`log`]: selection of histograms and buckets; the counts; errors
 //! * [`table`] (also Markdown and CSV), [`json`]: output formats
-//! * [`sla`]: judging; [`run`]: data of a run directory that its log lacks
+//! * [`sla`]: judging; [`load`]: operations compared with the rates of the header; [`run`]: data of a run directory that its log lacks
 
 pub mod json;
+pub mod load;
 pub mod log;
 pub mod run;
 pub mod sla;

@@ -4,7 +4,7 @@ use super::sla::Judgement;
 use crate::latencies::{QUANTILES, StreamLatencies, in_milliseconds, latencies};
 use crate::table::Table;
 use results::files::dir_of;
-use results::judge::{IntervalCounts, Outcome, Sla, StreamTotals, whole_slice_sec};
+use results::judge::{Code, IntervalCounts, Outcome, Reason, Sla, StreamTotals, whole_slice_sec};
 use results::run_dir::{self, Intervals, Manifest, Run, RunDirError};
 use serde::Serialize;
 use std::fmt;
@@ -103,10 +103,11 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
     let differs = written.is_some_and(|written| !written.agrees_with(&own_verdict));
     let distrusted = (differs || !damage.is_empty()) && verdict.outcome == Outcome::Pass;
     let outcome = if distrusted { Outcome::Invalid } else { verdict.outcome };
-    let first = if distrusted { remarks.into_iter().next() } else { None };
-    let reason = first.or_else(|| verdict.reason().map(str::to_owned)).unwrap_or_default();
+    let damage = remarks.into_iter().next().filter(|_| distrusted).map(|text| Reason::new(Code::Damaged, text));
+    let Reason { code, text: reason } =
+        damage.or(verdict.reasons.into_iter().next()).unwrap_or_else(|| Reason::new(Code::Unknown, ""));
     let (log, sla, decided_by) = (name.to_owned(), sla.clone(), verdict.decided_by);
-    Ok(Some(Judgement { log, outcome, sla, by: "wait + service", decided_by, reason }))
+    Ok(Some(Judgement { log, outcome, sla, by: "wait + service", decided_by, reason, code }))
 }
 
 /// The counts over the thresholds at these positions.

@@ -1,12 +1,14 @@
 //! Judging a log by its buckets: the worst share of any complete slice decides, in whole numbers.
 //!
 //! An ACT log has service times only, without failed operations. So its judgement covers less than the verdict of a
-//! run directory, which includes waits and failures.
+//! run directory, which includes waits and failures. A pass also requires that the log shows the load and the duration
+//! of its header.
 
 use super::{Histogram, LatencyError, Log, TableOptions};
 use results::act_log::{Header, Test};
 use results::buckets::ActScale;
-use results::judge::{Deciding, Limit, Outcome, Sla};
+use results::judge::{Code, Deciding, Limit, Outcome, Reason, Sla};
+use results::units::{self, quoted};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -24,6 +26,8 @@ pub struct Judgement {
     pub decided_by: Option<Deciding>,
     /// The number that decided, or why nothing could be judged.
     pub reason: String,
+    /// Kind of the reason, as in the verdict of a run.
+    pub code: Code,
 }
 
 impl fmt::Display for Judgement {
@@ -96,33 +100,73 @@ pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
     // Of several equally bad shares, the last is reported.
     let rank = |(exceeded, worst): &(bool, Deciding)| (*exceeded, worst.share / worst.share_max);
     let worst = shares(log, histograms, sla).reduce(|one, next| if rank(&one) > rank(&next) { one } else { next });
-    let (outcome, reason) = match (&worst, unknown(log, histograms)) {
-        (Some((true, worst)), _) => (Outcome::Fail, worst.to_string()),
-        (Some((false, worst)), None) => (Outcome::Pass, worst.to_string()),
-        (Some((false, worst)), Some(unknown)) => (Outcome::Invalid, format!("{unknown}; of the rest, {worst}")),
-        (None, unknown) => (Outcome::Invalid, unknown.unwrap_or_else(|| nothing_to_judge(log))),
+    let (is_over, worst) = worst.map_or((false, None), |(is_over, worst)| (is_over, Some(worst)));
+    let over_limit = worst.as_ref().filter(|_| is_over).map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
+    let (outcome, reason) = match (over_limit.or_else(|| load_not_done(log)), unknown(log, histograms)) {
+        (Some(failure), _) => (Outcome::Fail, failure),
+        (None, Some(unknown)) => (Outcome::Invalid, unknown),
+        (None, None) => (Outcome::Pass, Reason::new(Code::Held, "")),
     };
-    let decided_by = worst.map(|(_, worst)| worst);
-    Judgement { log: log.name.clone(), outcome, sla: sla.clone(), by: "service", decided_by, reason }
+    let text = match (&worst, outcome) {
+        (Some(worst), Outcome::Pass) => worst.to_string(),
+        (Some(worst), _) if !is_over => format!("{}; of the rest, {worst}", reason.text),
+        _ => reason.text,
+    };
+    let (log, sla, by, code) = (log.name.clone(), sla.clone(), "service", reason.code);
+    Judgement { log, outcome, sla, by, decided_by: worst, reason: text, code }
+}
+
+/// Why a log fails although its operations are within the limits: the devices did not carry out the load.
+fn load_not_done(log: &Log) -> Option<Reason> {
+    let fell_behind = "the test stopped because the devices fell behind by more than max-lag-sec";
+    let not_carried_out = log.load.not_carried_out.as_ref().map(|text| Reason::new(Code::NotCarriedOut, text));
+    not_carried_out.or_else(|| log.devices_fell_behind.then(|| Reason::new(Code::FellBehind, fell_behind)))
+}
+
+/// Why a log cannot pass, if a part of the judged data is missing.
+fn unknown(log: &Log, histograms: &[Histogram]) -> Option<Reason> {
+    let damaged = |text| Reason::new(Code::Damaged, text);
+    let unjudged = |text| Reason::new(Code::NothingJudged, text);
+    if let Some(absent) = histograms.iter().find(|histogram| histogram.index.is_none()) {
+        let (name, names) = (&absent.name, log.names.join(", "));
+        return Some(unjudged(format!("the log has no histogram {name:?} to judge: it has {names}")));
+    }
+    if log.slices.is_empty() {
+        return Some(unjudged(nothing_to_judge(log)));
+    }
+    // The unreadable part may have failed.
+    if log.damage.is_some() || !log.missing.is_empty() {
+        return Some(damaged("a part of the log could not be read".to_owned()));
+    }
+    let empty = histograms.iter().find_map(|histogram| empty(log, histogram)).map(unjudged);
+    empty.or_else(|| log.load.implausible.clone().map(damaged)).or_else(|| cut(log))
+}
+
+/// Why a log does not show the whole test.
+fn cut(log: &Log) -> Option<Reason> {
+    let complete = units::span(log.complete_sec);
+    let Some(text) = log.header.configured("test-duration-sec") else {
+        let text = format!("the log is complete up to {complete}, but its header has no test-duration-sec");
+        return Some(Reason::new(Code::Damaged, text));
+    };
+    let Ok(duration_sec) = text.parse::<u64>() else {
+        let text = format!("its header has test-duration-sec: {}, which is not a number of seconds", quoted(text));
+        return Some(Reason::new(Code::Damaged, text));
+    };
+    (log.complete_sec < duration_sec).then(|| {
+        let duration = units::span(duration_sec);
+        Reason::new(
+            Code::Stopped,
+            format!(
+                "the log is complete up to {complete} of {duration}: the test was stopped, is still running, or the log \
+                 is cut"
+            ),
+        )
+    })
 }
 
 fn nothing_to_judge(log: &Log) -> String {
     format!("no complete slice of {} s has an operation to judge", log.slice_sec)
-}
-
-/// Why a log cannot pass, if a part of the judged data is missing.
-fn unknown(log: &Log, histograms: &[Histogram]) -> Option<String> {
-    if let Some(absent) = histograms.iter().find(|histogram| histogram.index.is_none()) {
-        return Some(format!("the log has no histogram {:?} to judge: it has {}", absent.name, log.names.join(", ")));
-    }
-    if log.slices.is_empty() {
-        return Some(nothing_to_judge(log));
-    }
-    // The unreadable part may have failed.
-    if log.damage.is_some() || !log.missing.is_empty() {
-        return Some("a part of the log could not be read".to_owned());
-    }
-    histograms.iter().find_map(|histogram| empty(log, histogram))
 }
 
 /// A slice in which nothing completed. Either the device hung, because an ACT log counts only completed operations, or
@@ -234,6 +278,43 @@ mod tests {
         let then_hung = log_text(2) + &last.replace("after 2", "after 3") + &last.replace("after 2", "after 4");
         assert_eq!(judged(&then_hung, "40%>1ms").outcome, Outcome::Fail);
         assert_eq!(judged(&then_hung, "40.1%>1ms").outcome, Outcome::Invalid);
+    }
+
+    #[test]
+    fn a_log_that_ends_early_or_has_no_duration_is_no_pass() {
+        let judged = |text: &str| {
+            let judgement = judged(text, "50%>1ms");
+            (judgement.outcome, judgement.code, judgement.reason)
+        };
+        let day = |seconds| log_text(seconds).replace("duration-sec: 1", "duration-sec: 86400");
+        let (outcome, code, reason) = judged(&day(4));
+        assert_eq!((outcome, code), (Outcome::Invalid, Code::Stopped));
+        let begin =
+            "the log is complete up to 4 s of 24 h: the test was stopped, is still running, or the log is cut; of";
+        assert!(reason.starts_with(begin), "{reason}");
+        let text = day(4).replace("duration-sec: 86400", "duration-sec: 4");
+        assert_eq!(judged(&text).1, Code::Held);
+        // The end of the log is within its last report.
+        let torn = &text[..text.len() - 30];
+        assert_eq!(judged(torn).1, Code::Stopped);
+        for (duration, part) in
+            [("", "has no test-duration-sec"), ("test-duration-sec: day\n", "\"day\", which is not")]
+        {
+            let (outcome, code, reason) = judged(&log_text(4).replace("test-duration-sec: 1\n", duration));
+            assert_eq!((outcome, code), (Outcome::Invalid, Code::Damaged));
+            assert!(reason.contains(part), "{reason}");
+        }
+    }
+
+    #[test]
+    fn a_test_that_act_stopped_because_of_the_drives_fails() {
+        let stopped = log_text(4) + "ERROR: large block reads can't keep up\ndrive(s) can't keep up - test stopped\n";
+        let stopped = judged(&stopped, "50%>1ms");
+        assert_eq!((stopped.outcome, stopped.code), (Outcome::Fail, Code::FellBehind));
+        let by_threads = log_text(4).replace("duration-sec: 1", "duration-sec: 9")
+            + "ERROR: service thread can't keep up\nACT can't do requested load - test stopped\n";
+        let by_threads = judged(&by_threads, "50%>1ms");
+        assert_eq!((by_threads.outcome, by_threads.code), (Outcome::Invalid, Code::Stopped));
     }
 
     #[test]

@@ -9,7 +9,7 @@ pub(crate) const NAMES: [&str; 2] = ["reads", "/dev/x-reads"];
 /// 16 ms on one device.
 pub(crate) fn log_text(seconds: u64) -> String {
     let mut text = "ACT version 6.6\nStorage device IO test\n\nACT-STORAGE CONFIGURATION\ndevice-names: /dev/x\n\
-                    report-interval-sec: 1\nmicrosecond-histograms: no\n\nDERIVED CONFIGURATION\na: 1\n\n\
+                    test-duration-sec: 1\nreport-interval-sec: 1\nmicrosecond-histograms: no\n\nDERIVED CONFIGURATION\na: 1\n\n\
                     HISTOGRAM NAMES\nreads\n/dev/x-reads\n\n"
         .to_owned();
     for second in 1..=seconds {

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub)] // each test program uses only a part of this
 
 use conclusions::series::{Conclusion, Purpose, Series, Step};
-use conclusions::testing::{conclusion, series, step};
+use conclusions::testing::{BEGAN_UNIX_MS, conclusion, series, step};
 use results::cell::{Interval, Layout};
 use results::finding::{Finding, Level};
 use results::judge::{End, Outcome, Sla};
@@ -47,12 +47,19 @@ pub fn finding(level: Level, device: Option<&str>, texts: [&str; 4]) -> Finding 
 
 /// Writes a run into `dir`, which does not exist.
 pub fn write_run(dir: &Path, shape: Shape<'_>) {
+    write_step_run(dir, shape, None, None);
+}
+
+/// Like [`write_run`], for a step with the name `purpose` and the load `multiple`.
+pub fn write_step_run(dir: &Path, shape: Shape<'_>, purpose: Option<&str>, multiple: Option<f64>) {
     let layout = layout(shape.devices);
     let duration_sec = shape.intervals * shape.interval_sec;
     let mut manifest = Manifest {
         tool: "flashproof 0.1.0".into(),
         command: vec!["flashproof".into(), "storage".into(), HOSTILE.into()],
-        started_unix_ms: 1_795_271_232_147,
+        started_unix_ms: BEGAN_UNIX_MS,
+        purpose: purpose.map(str::to_owned),
+        multiple,
         duration_sec,
         report_interval_sec: shape.interval_sec,
         slice_sec: duration_sec.min(3_600),
@@ -97,11 +104,12 @@ pub fn write_series(dir: &Path, purpose: Purpose, steps: &[(&str, f64, Outcome, 
     let written = |(number, (name, multiple, outcome, shape)): (usize, &(&str, f64, Outcome, Option<Shape<'_>>))| {
         let below = format!("step-{number}");
         if let Some(shape) = shape {
-            write_run(&dir.join(&below), *shape);
+            write_step_run(&dir.join(&below), *shape, Some(name), Some(*multiple));
         }
-        Step { dir: below, duration_sec: 60, reason: HOSTILE.into(), ..step(*name, *multiple, *outcome) }
+        let duration_sec = shape.map_or(60, |shape| shape.intervals * shape.interval_sec);
+        Step { dir: below, duration_sec, reason: HOSTILE.into(), ..step(*name, *multiple, *outcome) }
     };
-    let held = conclusion(Outcome::Pass, "it held 20x");
+    let held = conclusion(Outcome::Pass, if purpose == Purpose::Rate { "it held 20x" } else { "it passed" });
     let series = Series {
         config_1x: HOSTILE.into(),
         terms: vec![("sla".into(), "5%>1ms".into())],
@@ -115,7 +123,8 @@ pub fn write_series(dir: &Path, purpose: Purpose, steps: &[(&str, f64, Outcome, 
 pub fn write_baseline(dir: &Path, drives: &[(&str, f64)]) -> Series {
     std::fs::create_dir(dir).unwrap();
     let names: Vec<&str> = drives.iter().map(|(name, _)| *name).collect();
-    write_run(&dir.join("001-saturation"), Shape { devices: &names, intervals: 5, ..SHORT });
+    let shape = Shape { devices: &names, intervals: 10, ..SHORT };
+    write_step_run(&dir.join("001-saturation"), shape, Some("job 1"), None);
     let series = conclusions::testing::baseline_series(drives, "001-saturation");
     series.write(dir).unwrap();
     series

@@ -136,8 +136,22 @@ impl Default for Header {
 impl Header {
     /// Value of `name` in the configuration block.
     pub fn configured(&self, name: &str) -> Option<&str> {
-        self.configuration.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+        value(&self.configuration, name)
     }
+
+    /// Value of `name` among the derived rates.
+    pub fn derived(&self, name: &str) -> Option<&str> {
+        value(&self.derived_rates, name)
+    }
+
+    /// Value of `name` among the settings that ACT does not have.
+    pub fn setting(&self, name: &str) -> Option<&str> {
+        value(&self.settings, name)
+    }
+}
+
+fn value<'a>(block: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    block.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
 /// Number of buckets in a line of a histogram. Source: ACT 6.6, `src/common/histogram.c`, `histogram_dump`.

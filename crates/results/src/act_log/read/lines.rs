@@ -20,11 +20,11 @@ const WINDOW_BYTES: usize = 256 * 1024;
 
 /// Lines that ACT prints outside its reports, in addition to lines that begin with `ERROR: `. Source: ACT 6.6,
 /// `src/storage/act_storage.c`, `src/index/act_index.c`.
-const STOP_MESSAGES: [&str; 3] = [
-    "ACT can't do requested load - test stopped",
-    "try configuring more 'service-threads'",
-    "drive(s) can't keep up - test stopped",
-];
+const STOP_MESSAGES: [&str; 3] =
+    ["ACT can't do requested load - test stopped", "try configuring more 'service-threads'", DEVICES_FELL_BEHIND];
+
+/// Message of a test whose devices fell behind by more than `max-lag-sec`; flashproof writes `ERROR: ` before the text.
+const DEVICES_FELL_BEHIND: &str = "drive(s) can't keep up - test stopped";
 
 /// A line without its newline.
 #[derive(Debug)]
@@ -60,11 +60,18 @@ pub(super) struct Lines<R> {
     /// End of the data in the window.
     filled: usize,
     is_at_eof: bool,
+    devices_fell_behind: bool,
 }
 
 impl<R: Read> Lines<R> {
     pub(super) fn new(input: R) -> Self {
-        Self { input, number: 0, window: vec![0; WINDOW_BYTES], at: 0, filled: 0, is_at_eof: false }
+        let window = vec![0; WINDOW_BYTES];
+        Self { input, number: 0, window, at: 0, filled: 0, is_at_eof: false, devices_fell_behind: false }
+    }
+
+    /// True if a line read so far says that the devices fell behind.
+    pub(super) fn devices_fell_behind(&self) -> bool {
+        self.devices_fell_behind
     }
 
     pub(super) fn input(&self) -> &R {
@@ -99,6 +106,7 @@ impl<R: Read> Lines<R> {
         self.at += end;
         self.number += 1;
         let text = String::from_utf8_lossy(bytes).trim_end_matches(['\n', '\r']).to_owned();
+        self.devices_fell_behind |= text.ends_with(DEVICES_FELL_BEHIND);
         Ok(Some(Line { number: self.number, text, has_newline: bytes.ends_with(b"\n") }))
     }
 

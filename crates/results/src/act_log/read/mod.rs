@@ -98,6 +98,18 @@ impl<R: Read> Reader<R> {
         self.last_chunk.after_sec
     }
 
+    /// The last report, once the iterator has ended without damage or truncation. Before that, counts of skipped
+    /// reports are missing.
+    pub fn last_chunk(&self) -> &Chunk {
+        &self.last_chunk
+    }
+
+    /// True if the test stopped because the devices fell behind by more than `max-lag-sec`. Valid once the iterator has
+    /// ended.
+    pub fn devices_fell_behind(&self) -> bool {
+        self.lines.devices_fell_behind()
+    }
+
     /// Unit of the buckets.
     pub fn scale(&self) -> ActScale {
         self.scale
