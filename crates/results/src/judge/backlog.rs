@@ -157,14 +157,18 @@ mod tests {
 
     const SEC: u64 = 1_000_000_000;
 
-    /// Verdict on a run of one slice in seconds, with 1,000 reads per second and these backlogs at the ends of the
-    /// seconds.
+    /// Verdict on a run of one slice, with 1,000 reads per second and these backlogs at the ends of the seconds.
     fn judged(arrivals: Arrivals, sla: &str, backlogs: &[Backlog]) -> Verdict {
+        judged_in_slices(backlogs.len() as u64, arrivals, sla, backlogs)
+    }
+
+    /// The same in slices of `slice_sec`.
+    fn judged_in_slices(slice_sec: u64, arrivals: Arrivals, sla: &str, backlogs: &[Backlog]) -> Verdict {
         let mut layout = crate::testing::layout(&[("reads", true)], 1_000.0, ["d"]);
         layout.streams[0].arrivals = arrivals;
         let seconds = backlogs.len() as u64;
         let sla: Sla = sla.parse().unwrap();
-        let mut judge = Judge::new(JudgePlan::new(&layout, sla, 1, seconds, seconds));
+        let mut judge = Judge::new(JudgePlan::new(&layout, sla, 1, slice_sec, seconds));
         for (index, backlog) in (0..).zip(backlogs) {
             let mut interval = Interval::new(&layout);
             (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
@@ -199,6 +203,15 @@ mod tests {
         ] {
             assert_eq!(outcome(Arrivals::Even, backlogs), expected, "{backlogs:?}");
         }
+    }
+
+    #[test]
+    fn the_backlog_with_which_a_slice_begins_counts() {
+        let outcome = |slice_sec, backlogs: &[u64]| {
+            judged_in_slices(slice_sec, Arrivals::Even, "5%>1ms", &waiting(backlogs)).outcome
+        };
+        assert_eq!(outcome(4, &[50, 50, 50, 50, 0, 0, 50, 50]), Outcome::Pass);
+        assert_eq!(outcome(4, &[50, 50, 50, 50, 0, 0, 50, 55]), Outcome::Fail);
     }
 
     #[test]
