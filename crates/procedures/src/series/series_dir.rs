@@ -225,9 +225,12 @@ fn has_begun(series: &Series) -> bool {
 /// The series `recorded` in `dir`, if its drives and settings equal those of `new_series`.
 fn gone_on(dir: &Path, recorded: Series, mut new_series: Series, fixed_terms: &[&str]) -> Result<Series, Failure> {
     for name in fixed_terms {
-        let recorded_term = recorded.terms.iter().find(|(other, _)| other == name);
-        new_series.terms.retain(|(other, _)| other != name);
-        new_series.terms.extend(recorded_term.cloned());
+        // An empty list of unprepared drives is not fixed: a drive that was prepared at the start must not be discarded.
+        let recorded_term = recorded.terms.iter().find(|(other, value)| other == name && !value.is_empty());
+        if let Some(recorded_term) = recorded_term {
+            new_series.terms.retain(|(other, _)| other != name);
+            new_series.terms.push(recorded_term.clone());
+        }
     }
     check_same(&recorded, &new_series).map_err(|differs| {
         let dir = dir.display();
@@ -340,14 +343,14 @@ impl SeriesDir {
         }
     }
 
-    /// Prepares the drives that are not recorded as prepared. Returns an exit code if the preparation did not complete.
+    /// Prepares the drives whose record and data do not show a preparation. Returns an exit code if the preparation did not complete.
     pub fn prepare(&self, drives: &Drives, signal_handler: &SignalHandler) -> Result<Option<ExitCode>, Failure> {
         let names = drives.to_prepare(self.has_begun());
         if names.is_empty() {
             return Ok(None);
         }
         console::note(&format!(
-            "not recorded as prepared: {}; preparing first, because an empty drive is faster than a used one",
+            "no preparation, or discarded since: {}; preparing first, because an empty drive is faster than a used one",
             names.join(", ")
         ));
         let erase: Vec<_> = self.erase.iter().filter(|name| names.contains(name)).cloned().collect();
