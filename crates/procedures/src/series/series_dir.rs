@@ -363,6 +363,7 @@ impl SeriesDir {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{NOT_PREPARED, new_series};
     use super::*;
 
     #[test]
@@ -375,6 +376,19 @@ mod tests {
         let (one, other) = (shortened("a".repeat(200)), shortened("a".repeat(201)));
         assert_eq!(one.len(), NAME_CHARS_MAX);
         assert_ne!(one, other);
+    }
+
+    #[test]
+    fn a_drive_that_was_prepared_at_the_start_and_is_not_now_ends_the_series() {
+        let terms = |unprepared: &str| [("limits", "x".to_owned()), (NOT_PREPARED, unprepared.to_owned())];
+        let series = |unprepared| new_series(Purpose::Rate, Vec::new(), String::new(), terms(unprepared));
+        let resumed = |then: &str, now: &str| gone_on(Path::new("d"), series(then), series(now), &[NOT_PREPARED]);
+        // A preparation between two runs changes nothing, and a drive may have a new name after a reboot.
+        for (then, now) in [("", ""), ("/dev/x", ""), ("/dev/x", "/dev/y")] {
+            assert_eq!(resumed(then, now).unwrap().terms[1].1, then);
+        }
+        let refused = resumed("", "/dev/x").err().unwrap().message;
+        assert!(refused.contains("not prepared") && refused.contains("/dev/x"), "{refused}");
     }
 
     #[test]
