@@ -378,11 +378,17 @@ mod tests {
         assert_ne!(one, other);
     }
 
+    /// A series on drives of which `then` were not prepared, resumed while `now` are not prepared.
+    fn resumed(then: &str, now: &str) -> Result<Series, Failure> {
+        let [recorded, new] = [then, now].map(|unprepared| {
+            let terms = [("limits", "x".to_owned()), (NOT_PREPARED, unprepared.to_owned())];
+            new_series(Purpose::Rate, Vec::new(), String::new(), terms)
+        });
+        gone_on(Path::new("d"), recorded, new, &[NOT_PREPARED])
+    }
+
     #[test]
     fn a_drive_that_was_prepared_at_the_start_and_is_not_now_ends_the_series() {
-        let terms = |unprepared: &str| [("limits", "x".to_owned()), (NOT_PREPARED, unprepared.to_owned())];
-        let series = |unprepared| new_series(Purpose::Rate, Vec::new(), String::new(), terms(unprepared));
-        let resumed = |then: &str, now: &str| gone_on(Path::new("d"), series(then), series(now), &[NOT_PREPARED]);
         // A preparation between two runs changes nothing, and a drive may have a new name after a reboot.
         for (then, now) in [("", ""), ("/dev/x", ""), ("/dev/x", "/dev/y")] {
             assert_eq!(resumed(then, now).unwrap().terms[1].1, then);

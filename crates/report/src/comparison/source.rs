@@ -269,7 +269,7 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
     sentences
 }
 
-/// Whether the devices of a run were prepared, by the finding with the highest level.
+/// Preparation of a run's devices, by the finding with the highest level.
 fn preparation(findings: &[Finding]) -> &'static str {
     let levels = findings.iter().filter(|finding| finding.check == "preparation").map(|finding| finding.level);
     match levels.max() {
