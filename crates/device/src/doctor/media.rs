@@ -29,7 +29,7 @@ pub(super) fn check(device: &DeviceState, state: &PreparationState, records: &Re
     check_alignment(device, findings);
     check_over_provisioning(device, state.prepared(), findings);
     check_preparation(device, state, findings);
-    check_read_back(device, state, records, findings);
+    check_read_back(device, records, findings);
 }
 
 fn check_firmware(device: &DeviceState, findings: &mut Findings) {
@@ -154,10 +154,10 @@ fn check_preparation(device: &DeviceState, state: &PreparationState, findings: &
 }
 
 /// Shows a failed read-back of an earlier preparation. The user deletes the record once the cause is known.
-fn check_read_back(device: &DeviceState, state: &PreparationState, records: &Records, findings: &mut Findings) {
+fn check_read_back(device: &DeviceState, records: &Records, findings: &mut Findings) {
     let Some(identity) = device.facts.identity() else { return };
     let failure = records.find(&identity).and_then(|record| record.failed_read_back);
-    let Some(failure) = failure.filter(|_| !matches!(state, PreparationState::Unrecognised(_))) else { return };
+    let Some(failure) = failure else { return };
     let record = records.path(&identity).unwrap_or_default();
     findings
         .check("read-back", "a drive that loses or changes data is not fit for a database, however fast it is")

@@ -164,7 +164,7 @@ impl Records {
     }
 
     /// Path of the record of a device; `None` without a state directory.
-    pub fn path(&self, identity: &str) -> Option<PathBuf> {
+    pub(crate) fn path(&self, identity: &str) -> Option<PathBuf> {
         Some(self.dir.as_ref()?.join(DIR).join(file_name(identity)))
     }
 }

@@ -56,14 +56,14 @@ impl PreparedSamples {
         let resolved = discover::resolve(Path::new(path), Path::new("/")).map_err(|error| error.to_string())?;
         let (file, _) = open_to_read(path, &resolved).map_err(|reason| reason.to_string())?;
         let seed = random_key().map_err(|error| format!("no random number ({error})"))?;
-        let pool =
-            Pool::new(SPOT_BYTES as usize).map_err(|error| format!("no memory ({error})"))?.cut(SPOT_BYTES as usize);
-        let mut buf = pool.ok_or("no memory")?;
-        let (started, all_places) = (Instant::now(), (used_bytes / SPOT_BYTES).max(1));
+        let mut pool = Pool::new(SPOT_BYTES as usize).map_err(|error| format!("no memory ({error})"))?;
+        let mut buf = pool.cut(SPOT_BYTES as usize).ok_or("no memory")?;
+        let started = Instant::now();
+        let all_places = (used_bytes / SPOT_BYTES).max(1);
         let mut samples = Self::default();
         while samples.places < all_places.min(SPOTS.into()) && started.elapsed() < SPOTS_LIMIT {
-            let is_complete_scan = all_places <= SPOTS.into();
-            let place = if is_complete_scan { samples.places } else { stamp(samples.places, seed) % all_places };
+            let reads_all = all_places <= SPOTS.into();
+            let place = if reads_all { samples.places } else { stamp(samples.places, seed) % all_places };
             samples.places += 1;
             match read(&file, place * SPOT_BYTES, SPOT_BYTES.min(used_bytes), &mut buf) {
                 Ok(bytes) => samples.count(bytes, key),
