@@ -351,7 +351,10 @@ mod tests {
         let taken = Prepared { written_since: Some("storage test".into()), ..prepared.clone() };
         place.records.keep_prepared(&identity, &taken).unwrap();
         verified().unwrap();
-        fs::write(place.file(), vec![0; SIZE]).unwrap();
+        // The other half of the data still shows that the record is that of this file.
+        let mut content = fs::read(place.file()).unwrap();
+        content[..SIZE / 2].fill(0);
+        fs::write(place.file(), content).unwrap();
         let failure = verified().unwrap_err();
         assert_eq!(failure.code(), 3, "the device is blamed");
         assert!(failure.message.contains("another run began to write to it while it was read back"), "{failure}");
