@@ -3,11 +3,8 @@
 //! A writable target is made only from a [`WriteConsent`]. Every other target is opened read-only, so that the kernel
 //! refuses writes. Engines, not targets, do the I/O. [`Zones`] are the zones of a zoned device.
 
-use crate::discover::{self, DeviceFacts, Kind, Resolved};
-use crate::guard::{
-    Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size, finish, open_direct,
-};
-use results::files::stable_path;
+use crate::discover::{self, DeviceFacts, Kind};
+use crate::guard::{self, Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size, finish};
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
@@ -267,12 +264,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
     let root = Path::new("/");
     let resolved = discover::resolve(Path::new(path), root)?;
     let facts = discover::facts_of(path, &resolved, root)?;
-    let node = match &resolved {
-        Resolved::Block { node, .. } => node.as_path(),
-        Resolved::File { .. } => Path::new(path),
-    };
-    let (file, direct) = open_direct(&stable_path(node), OpenOptions::new().read(true), 0)
-        .map_err(|source| Reason::io("open it for reading", source))?;
+    let (file, direct) = guard::open_to_read(path, &resolved)?;
     let failed = |source| Reason::io("read its size", source);
     let mut notes = Vec::new();
     let size_bytes = match facts.kind {

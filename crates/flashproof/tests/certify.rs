@@ -6,7 +6,7 @@ use conclusions::series::{Series, State};
 use results::judge::Outcome;
 use std::fs;
 use std::time::SystemTime;
-use support::{Bench, LoopDevice, Running};
+use support::{Bench, LoopDevice, Running, tool};
 
 /// Directory of the series, given by --out.
 const SERIES: &str = "series";
@@ -233,13 +233,22 @@ fn a_device_is_prepared_first_and_only_once() {
     // A loop device on a busy machine may be too slow, so both verdicts are accepted. Only the procedure is tested.
     let options = ["--out", SERIES, "--load", "0.02", "--duration", "3s", "--sla", "99%>10s"];
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect_judged();
-    ended.says(&[format!("not recorded as prepared: {}; preparing first", device.name)]);
+    let preparing = format!("no preparation, or discarded since: {}; preparing first", device.name);
+    ended.says(&[&preparing]);
     ended.shows(&[format!("{}: prepared", device.name)]);
     ended.shows(&["ed the screening for 0.02x within its own limits (99%>10s)"]);
     let because = format!("because {} is a loop device, which is a file, and a stage lasts 3 s, not 24 h", device.name);
     ended.shows(&[format!("this is only a screening, {because}")]);
     let again = certify(&bench, &[&[device.name.as_str(), "--fresh"], &options[..]].concat()).expect_judged();
     assert!(!again.stderr.contains("preparing"), "{}", again.stderr);
+
+    // The record still says that the device is prepared.
+    let Some(_) = tool("blkdiscard", &[&device.name]) else { return };
+    certify(&bench, &[&[device.name.as_str(), "--fresh"], &options[..]].concat()).expect_judged().says(&[&preparing]);
+    tool("blkdiscard", &[&device.name]).unwrap();
+    let no_prep = [&[device.name.as_str(), "--no-prep", "--out", "other"], &options[2..]].concat();
+    let not_prepared = format!("NOT PREPARED: record and data do not show that {} was filled", device.name);
+    certify(&bench, &no_prep).expect_judged().shows(&[not_prepared]);
 }
 
 #[test]
@@ -248,5 +257,5 @@ fn without_preparation_it_is_said_loudly() {
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
     let options = ["--no-prep", "--out", SERIES, "--load", "0.02", "--duration", "3s", "--sla", "99%>10s", "-q"];
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect_judged();
-    ended.shows(&[format!("NOT PREPARED: no record says that {}", device.name)]);
+    ended.shows(&[format!("NOT PREPARED: record and data do not show that {}", device.name)]);
 }

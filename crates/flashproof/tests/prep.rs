@@ -249,6 +249,121 @@ fn a_preparation_ends_cleanly_on_a_signal_and_says_how_to_go_on() {
     ended.expect_stderr(4, &[": interrupted; to resume: ", "--fills 30 --seed 3 --checkpoint 0"]);
 }
 
+/// Level and text of the doctor's finding about `device`, by the name of the check.
+#[track_caller]
+fn finding(bench: &Bench, device: &str, check: &str) -> Option<(String, String)> {
+    let report = bench.flashproof(&["doctor", device, "--json"]).json();
+    let found = report["findings"].as_array().unwrap().iter().find(|finding| finding["check"] == check)?.clone();
+    Some((found["level"].as_str()?.to_owned(), found["finding"].as_str()?.to_owned()))
+}
+
+/// Asserts the finding about the preparation: its level, and a part of its text.
+#[track_caller]
+fn assert_preparation(bench: &Bench, device: &str, level: &str, says: &str) {
+    let (found_level, text) = finding(bench, device, "preparation").unwrap();
+    assert!(found_level == level && text.contains(says), "{found_level}: {text}");
+}
+
+#[test]
+fn a_discarded_device_is_not_prepared_whatever_its_record_says() {
+    // All 1,024 places of such a device are samples.
+    let Some(case) = Case::new(4 * MIB) else { return };
+    let (bench, name) = (&case.bench, case.device.name.as_str());
+    let discard = |len: &str| tool("blkdiscard", &["--offset", "65536", "--length", len, name]);
+    case.prep(&[]).expect(0);
+    assert_preparation(bench, name, "ok", "written once (2 passes), and 0 of 1024 samples are empty");
+    // 10 places are less than 1 %, 11 places are more.
+    let Some(_) = discard("40960") else { return };
+    assert_preparation(bench, name, "ok", "10 of 1024 samples are empty (all bytes 0x00, or all 0xff)");
+    discard("45056").unwrap();
+    assert_preparation(bench, name, "warning", "no longer prepared: 11 of 1024 samples are empty");
+    case.prep(&["--verify"]).expect_error(3, &["cannot verify ", "no longer prepared: 11 of 1024 samples", "prep"]);
+
+    tool("blkdiscard", &[name]).unwrap();
+    let says = "it is not prepared, although its record says so: 1024 of 1024 samples are empty";
+    assert_preparation(bench, name, "warning", says);
+    let ended = case.storage("").expect(0);
+    assert!(ended.stderr.contains(says), "{}", ended.stderr);
+    let findings = bench.json_file("before/manifest.json")["findings"].clone();
+    let in_manifest = findings.as_array().unwrap().iter().find(|finding| finding["check"] == "preparation").unwrap();
+    assert_eq!(in_manifest["level"], "warning");
+    assert!(in_manifest["finding"].as_str().unwrap().starts_with(says), "{in_manifest}");
+    fs::remove_dir_all(bench.path("before")).unwrap();
+    case.storage(WRITES).expect(0);
+    fs::remove_dir_all(bench.path("before")).unwrap();
+    case.prep(&[]).expect(0);
+    case.storage(WRITES).expect(0);
+    assert_preparation(bench, name, "ok", "0 of 1024 samples are empty");
+}
+
+#[test]
+fn a_file_system_that_discards_and_our_own_trims_and_zeros_end_a_preparation() {
+    let Some(case) = Case::new(8 * MIB) else { return };
+    let (bench, name) = (&case.bench, case.device.name.as_str());
+    case.prep(&[]).expect(0);
+    let fio = ["fio", "--name=t", "--filename", name, "--bs=64k", "--size=1m", "--offset=1m", "--out"];
+    bench.flashproof(&[&fio[..], &["written", "--rw=write"]].concat()).expect(0);
+    assert_preparation(bench, name, "ok", "0 of 1024 samples are empty");
+    for (out, more) in [("trimmed", "--rw=trim"), ("zeroed", "--rw=write")] {
+        let zeros: &[&str] = if out == "zeroed" { &["--zero_buffers"] } else { &[] };
+        bench.flashproof(&[&fio[..], &[out, more], zeros].concat()).expect(0);
+        assert_preparation(bench, name, "warning", "or emptied by a test (the last: fio test)");
+        case.prep(&[]).expect(0);
+    }
+    let Some(_) = tool("mkfs.ext4", &["-q", "-F", name]) else { return };
+    assert_preparation(bench, name, "warning", "it is not prepared, although its record says so: ");
+}
+
+#[test]
+fn a_new_file_with_the_inode_of_a_prepared_file_is_not_prepared() {
+    let bench = Bench::new();
+    bench.write("file", vec![0; 2 * MIB as usize]);
+    bench.flashproof(&["prep", "file", "--use-pct", "50"]).expect(0);
+    assert_preparation(&bench, "file", "ok", "0 of 256 samples are empty");
+    // `write` truncates the file, which keeps its inode.
+    bench.write("file", vec![0; 2 * MIB as usize]);
+    let says = "256 of 256 samples are empty (all bytes 0x00, or all 0xff), none has a stamp of flashproof: ";
+    assert_preparation(&bench, "file", "warning", says);
+    bench.write("file", b"stranger".repeat(MIB as usize / 4));
+    assert_preparation(&bench, "file", "warning", "0 of 256 samples are empty (all bytes 0x00, or all 0xff), none");
+    let says = "it was discarded or overwritten since, or another file or device has its name now - prepare it first";
+    bench.flashproof(&["prep", "file", "--verify"]).expect_error(3, &["cannot verify file - it is not prepared", says]);
+}
+
+#[test]
+fn a_preparation_that_failed_is_shown_by_every_later_run() {
+    let bench = Bench::new();
+    let size = 2 * MIB as usize + 20;
+    bench.write("file", vec![0; size]);
+    bench.flashproof(&["prep", "file"]).expect(0);
+    // Before a resume, prep does not compare the bytes after the last whole unit of direct I/O.
+    interrupt(&bench, 2, 0);
+    let mut content = bench.read("file");
+    content[size - 1] ^= 1;
+    bench.write("file", &content);
+    let at = format!("1 of 513 places read back differ, the first at byte {}", size - 1);
+    bench.flashproof(&["prep", "file"]).expect_error(1, &["file does not hold the written data: ", &at]);
+    assert_preparation(&bench, "file", "warning", "all passes are written, but 1 of 513 places read back differ");
+
+    // A later preparation succeeds, and does not remove the cause.
+    let failure = "a read-back after its preparation found other data than written: 1 of 513 places, the first at byte";
+    let warned = |ended: &Ended| ended.warnings().iter().any(|warning| warning.contains(failure));
+    let again = bench.flashproof(&["prep", "file", "--restart"]).expect(0);
+    assert!(warned(&again), "{}", again.stderr);
+    assert_preparation(&bench, "file", "ok", "0 of 512 samples are empty");
+    bench.flashproof(&["doctor", "file"]).expect(1);
+    let (level, text) = finding(&bench, "file", "read-back").unwrap();
+    assert!(level == "problem" && text.starts_with(failure), "{level}: {text}");
+    let config = "device-names: file\nfile-size-mbytes: 2\ntest-duration-sec: 1\nread-reqs-per-sec: 100\n\
+                  write-reqs-per-sec: 10\nlarge-block-op-kbytes: 16\n";
+    let ended = bench.storage(config, &["--sla", "99%>10s"]).expect(0);
+    assert!(warned(&ended), "{}", ended.stderr);
+    let findings = bench.json_file(&format!("{}/manifest.json", support::OUT))["findings"].to_string();
+    assert!(findings.contains(failure), "{findings}");
+    fs::remove_file(record_path(&bench)).unwrap();
+    assert_eq!(finding(&bench, "file", "read-back"), None);
+}
+
 const RANDOM: [&str; 6] = ["--for", "random-writes", "--over-provisioning", "20", "--cache-bytes", "64KiB"];
 
 #[test]

@@ -5,7 +5,7 @@
 //!                 -> Drives      identities of the drives, and whether they are prepared
 //!                 -> Certification  the directory of the series, its lock, its state: started or resumed
 //!                 -> doctor      findings about host and drives: shown and recorded, never blocking
-//!                 -> prep        drives that are not recorded as prepared
+//!                 -> prep        drives whose record and data do not show a preparation
 //!                 -> stages      one after another; series.json before and after each
 //!                 -> conclusion, report.html
 //! ```
@@ -76,7 +76,7 @@ pub struct CertifyOptions {
     pub series: Options,
     #[command(flatten)]
     pub failure_limits: FailureLimits,
-    /// Do not prepare devices; a device that is not recorded as prepared is then screened, not certified
+    /// Do not prepare devices; a device that was not prepared, or was discarded since, is then screened, not certified
     #[arg(long)]
     pub no_prep: bool,
     /// Directory of the series: its state, and a run directory for each stage

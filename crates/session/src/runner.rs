@@ -12,6 +12,8 @@ use crate::metrics::{Metrics, Publisher};
 use crate::recording::{Options, Recording, RunObserver};
 use crate::signals::SignalHandler;
 use clap::Args;
+use device::doctor::IN_USE;
+use device::guard::PREPARATION;
 use device::observe::host::HostFacts;
 use engine::DeviceName;
 use load::rate::Rate;
@@ -348,6 +350,16 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     let findings = device::doctor::examine(Path::new("/"), devices, Some(dir));
     let count_of = |level: Level| findings.iter().filter(|finding| finding.level == level).count() as u64;
     let (problems, warnings) = (count_of(Level::Problem), count_of(Level::Warning));
+    for Finding { check, level, device, finding, .. } in &findings {
+        let text = format!("{}: {finding}", device.as_deref().unwrap_or("this host"));
+        match (check.as_str(), level) {
+            // If a device is in use, the guard says so.
+            (IN_USE, _) => {}
+            (_, Level::Problem) => console::warning(&text),
+            (PREPARATION, Level::Warning) => console::note(&text),
+            _ => {}
+        }
+    }
     if problems + warnings > 0 {
         console::note(&format!(
             "doctor: {}, {} that may spoil the result - \"{}\" and the report show them",

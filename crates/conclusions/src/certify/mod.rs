@@ -246,7 +246,7 @@ pub struct Claim {
     pub files: bool,
     /// Phrases about devices that are not drives: `/dev/loop3 is a loop device, which is a file`.
     pub virtual_kinds: Vec<String>,
-    /// Devices that are not recorded as prepared.
+    /// Devices whose record and data do not show a preparation.
     pub unprepared: Vec<String>,
     /// True if operations are issued with ACT's own pacing.
     pub as_act: bool,
@@ -341,8 +341,8 @@ impl Claim {
         }
         if !self.unprepared.is_empty() {
             remarks.push(format!(
-                "NOT PREPARED: no record says that {} was filled before the test, and an empty drive is faster than a \
-                 drive in use",
+                "NOT PREPARED: record and data do not show that {} was filled before the test, and an empty drive is \
+                 faster than a drive in use",
                 self.unprepared.join(", ")
             ));
         }

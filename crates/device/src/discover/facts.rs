@@ -140,6 +140,13 @@ impl DeviceFacts {
             None => disk,
         })
     }
+
+    /// True if the identity is the drive's own name. Otherwise the identity is a place: a new file can get the inode of a
+    /// deleted file, and a volume can move to another drive.
+    pub fn has_own_name(&self) -> bool {
+        let is_place = self.file_identity.is_some() || self.loop_backing.is_some();
+        !is_place && (self.wwid.is_some() || self.serial.is_some())
+    }
 }
 
 pub(crate) fn facts_of(path: &str, resolved: &Resolved, root: &Path) -> Result<DeviceFacts, DiscoverError> {

@@ -8,7 +8,7 @@
 
 use super::{Check, DeviceState, Findings};
 use crate::discover::{DeviceFacts, Kind, SysDir};
-use crate::guard::{Prepared, Records};
+use crate::guard::{PREPARATION, PreparationState, Prepared, Records};
 use crate::observe::drive_monitor;
 use crate::observe::nvme::fdp::Fdp;
 use crate::observe::nvme::{Controller, Smart};
@@ -24,14 +24,12 @@ const ALIGNMENT_BYTES: u64 = 4096;
 /// Minimum unused percentage of a disk that counts as over-provisioning.
 const SPARE_PCT: f64 = 5.0;
 
-pub(super) fn check(device: &DeviceState, records: &Records, findings: &mut Findings) {
+pub(super) fn check(device: &DeviceState, state: &PreparationState, records: &Records, findings: &mut Findings) {
     check_firmware(device, findings);
     check_alignment(device, findings);
-    let facts = &device.facts;
-    // The record of a file has the file's length at the time of the preparation.
-    let prepared = facts.identity().and_then(|identity| records.prepared(&identity, facts.size_bytes));
-    check_over_provisioning(device, prepared.as_ref(), findings);
-    check_preparation(device, prepared.as_ref(), findings);
+    check_over_provisioning(device, state.prepared(), findings);
+    check_preparation(device, state, findings);
+    check_read_back(device, records, findings);
 }
 
 fn check_firmware(device: &DeviceState, findings: &mut Findings) {
@@ -121,31 +119,52 @@ fn unpartitioned(disk: &SysDir) -> Option<(u64, u64)> {
     Some((disk_bytes.saturating_sub(partitioned_bytes), disk_bytes))
 }
 
-fn check_preparation(device: &DeviceState, prepared: Option<&Prepared>, findings: &mut Findings) {
+fn check_preparation(device: &DeviceState, state: &PreparationState, findings: &mut Findings) {
     let check = findings.check(
-        "preparation",
+        PREPARATION,
         "a drive that was never written answers reads without reading flash, and has free blocks for every write: it \
          is far faster than in use",
     );
-    let facts = &device.facts;
-    let remedy = format!("flashproof prep {} (it ERASES the device)", facts.path);
-    match prepared {
-        Some(prepared) if prepared.is_complete() && prepared.fills == 0 => check
-            .because("some drives store no zeros, and answer reads of zeros without reading flash")
-            .note("it was prepared with zeros only", remedy),
-        Some(prepared) if prepared.is_complete() => {
-            let fills = if prepared.fills == 1 { "once" } else { "several times" };
-            check.ok(format!("all of it was written {fills} ({} passes)", prepared.passes()));
-        }
-        Some(prepared) => {
-            check.warning(format!("its preparation is not complete: {}", prepared.progress()), remedy);
-        }
-        None if facts.identity().is_none() => check.unknown(
+    let remedy = format!("flashproof prep {} (it ERASES the device)", device.facts.path);
+    match state {
+        PreparationState::Nameless => check.unknown(
             "it has no serial number or other lasting name, so no record can show that it was prepared",
             remedy,
         ),
-        None => check.warning("no record shows that all of it was ever written", remedy),
+        PreparationState::Unrecorded => check.warning("no record shows that all of it was ever written", remedy),
+        PreparationState::Incomplete(prepared) => {
+            check.warning(format!("its preparation is not complete: {}", prepared.progress()), remedy);
+        }
+        PreparationState::ZerosOnly(_) => check
+            .because("some drives store no zeros, and answer reads of zeros without reading flash")
+            .note("it was prepared with zeros only", remedy),
+        PreparationState::Unexamined(_, why) => check.unknown(
+            format!("its record says that all of it was written, but its data could not be read: {why}"),
+            "run as root",
+        ),
+        PreparationState::Shown(prepared, samples) => {
+            let fills = if prepared.fills == 1 { "once" } else { "several times" };
+            let passes = prepared.passes();
+            check.ok(format!("all of it was written {fills} ({passes} passes), and {samples}"));
+        }
+        PreparationState::Unrecognised(_) | PreparationState::Erased(..) => {
+            check.warning(state.contradiction().unwrap_or_default(), remedy)
+        }
     }
+}
+
+/// Shows a failed read-back of an earlier preparation. The user deletes the record once the cause is known.
+fn check_read_back(device: &DeviceState, records: &Records, findings: &mut Findings) {
+    let Some(identity) = device.facts.identity() else { return };
+    let failure = records.find(&identity).and_then(|record| record.failed_read_back);
+    let Some(failure) = failure else { return };
+    let record = records.path(&identity).unwrap_or_default();
+    findings
+        .check("read-back", "a drive that loses or changes data is not fit for a database, however fast it is")
+        .problem(
+            failure.failure(),
+            format!("do not trust the drive until the cause is known; then delete {}", record.display()),
+        );
 }
 
 /// Reads the SMART log of a device. Errors: the reason, in words.

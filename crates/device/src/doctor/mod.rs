@@ -17,7 +17,7 @@ mod kind;
 mod media;
 
 use crate::discover::{self, DeviceFacts, Resolved, SysDir};
-use crate::guard::Records;
+use crate::guard::{PreparationState, PreparedSamples, Records, SampleReader};
 use crate::observe::diskstats::Counters;
 use crate::observe::host::{Ticks, value_of_key};
 use crate::observe::nvme::fdp::Fdp;
@@ -26,6 +26,7 @@ pub use in_use::IN_USE;
 use media::SmartReader;
 pub use media::read_smart;
 use results::finding::{Finding, Level};
+use results::parallel::in_parallel;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -45,11 +46,12 @@ pub fn examine<S: AsRef<str>>(root: &Path, devices: &[S], run_dir: Option<&Path>
     Doctor::new(root).examine(devices, run_dir)
 }
 
-/// Examines hosts and devices. Tests replace the records, the SMART reader and the waiting time.
+/// Examines hosts and devices. Tests replace the records, the readers and the waiting time.
 struct Doctor {
     root: PathBuf,
     records: Records,
     smart_reader: SmartReader,
+    sample_reader: SampleReader,
     counter_interval: Duration,
 }
 
@@ -66,6 +68,7 @@ impl Doctor {
             } else {
                 |_| Err("it is not a drive of this machine".to_owned())
             },
+            sample_reader: PreparedSamples::read,
             counter_interval: if is_here { MOMENT } else { Duration::ZERO },
         }
     }
@@ -75,6 +78,11 @@ impl Doctor {
         let find = |name: &S| DeviceState::find(name.as_ref(), &self.root);
         let lookups: Vec<_> = devices.iter().map(|name| (name.as_ref(), find(name))).collect();
         let found_devices: Vec<&DeviceState> = lookups.iter().filter_map(|(_, device)| device.as_ref().ok()).collect();
+        // The counters are read after these samples, so that the samples do not count as I/O of another program.
+        let states = in_parallel(&lookups, |(_, device)| {
+            let facts = &device.as_ref().ok()?.facts;
+            Some(PreparationState::with(facts, &self.records, self.sample_reader))
+        });
 
         let started = Instant::now();
         let cpu_before = Ticks::read(&self.root);
@@ -83,8 +91,11 @@ impl Doctor {
         let mut host = Findings::default();
         host::check(&self.root, &mut host);
         attachment::check_balancer(&self.root, &mut host);
-        let mut device_findings: Vec<Findings> =
-            lookups.iter().map(|(name, device)| self.check_device(name, device, run_dir)).collect();
+        let mut device_findings: Vec<Findings> = lookups
+            .iter()
+            .zip(states)
+            .map(|((name, device), state)| self.check_device(name, device, state, run_dir))
+            .collect();
         if let Some(dir) = run_dir {
             in_use::check_free_space(dir, &mut host);
         }
@@ -102,7 +113,13 @@ impl Doctor {
         std::iter::once(host).chain(device_findings).flat_map(|about| about.findings).collect()
     }
 
-    fn check_device(&self, name: &str, device: &Result<DeviceState, String>, run_dir: Option<&Path>) -> Findings {
+    fn check_device(
+        &self,
+        name: &str,
+        device: &Result<DeviceState, String>,
+        state: Option<PreparationState>,
+        run_dir: Option<&Path>,
+    ) -> Findings {
         const WHY: &str = "nothing can be measured on it";
         let mut findings = Findings { device: Some(name.to_owned()), ..Findings::default() };
         let device = match device {
@@ -133,7 +150,9 @@ impl Doctor {
                 media::check_placement(Fdp::of(&self.root, &device.facts), &mut findings);
             }
         }
-        media::check(device, &self.records, &mut findings);
+        if let Some(state) = state {
+            media::check(device, &state, &self.records, &mut findings);
+        }
         if let Some(dir) = run_dir {
             in_use::check_place(dir, device, &mut findings);
         }

@@ -282,17 +282,22 @@ fn what_only_looks_like_a_drive_is_told_by_its_name_or_its_place() {
 }
 
 #[test]
-fn a_preparation_is_known_by_its_record() {
-    use crate::guard::{Prepared, prepared_for_tests};
+fn a_preparation_is_known_by_its_record_and_its_data() {
+    use crate::guard::{Prepared, PreparedSamples, SampleReader, VerifiedSample, prepared_for_tests};
+    const SHOWN: SampleReader =
+        |_, _, _| std::result::Result::Ok(PreparedSamples { places: 100, stamped: 100, ..PreparedSamples::default() });
+    const EMPTY: SampleReader =
+        |_, _, _| std::result::Result::Ok(PreparedSamples { places: 100, empty: 100, ..PreparedSamples::default() });
+    const UNREAD: SampleReader = |_, _, _| Err("no permission".to_owned());
     let (machine, state) = (Machine::new(), tempfile::tempdir().unwrap());
     let records = || Records::open(Some(state.path().to_path_buf()));
     let identity = "wwid eui.0025385b21404321";
     records().keep(identity, 1_024_000, "preparation").unwrap();
-    let levels = || {
-        let findings = Doctor { records: records(), ..machine.doctor() }.examine(&[DRIVE], None);
-        let level = |check: &str| findings.iter().find(|finding| finding.check == check).unwrap().level;
-        (level("preparation"), level("over-provisioning"))
-    };
+    let examined =
+        |sample_reader| Doctor { records: records(), sample_reader, ..machine.doctor() }.examine(&[DRIVE], None);
+    let level = |findings: &[Finding], check: &str| findings.iter().find(|it| it.check == check).unwrap().level;
+    let levels_of = |findings: Vec<Finding>| (level(&findings, "preparation"), level(&findings, "over-provisioning"));
+    let levels = || levels_of(examined(SHOWN));
     assert_eq!(levels(), (Warning, Note), "written to, but not prepared");
     let whole = Prepared { size_bytes: 1_024_000, used_bytes: 1_024_000, ..prepared_for_tests(DRIVE, 1) };
     let keep = |prepared: &Prepared| records().keep_prepared(identity, prepared).unwrap();
@@ -300,12 +305,26 @@ fn a_preparation_is_known_by_its_record() {
     assert_eq!(levels(), (Warning, Note), "not complete");
     keep(&Prepared { ended_unix_s: Some(2), ..whole.clone() });
     assert_eq!(levels(), (Ok, Note));
+    assert_eq!(levels_of(examined(EMPTY)), (Warning, Note));
+    assert_eq!(levels_of(examined(UNREAD)), (Unknown, Note));
     keep(&Prepared { ended_unix_s: Some(2), fills: 0, ..whole.clone() });
     assert_eq!(levels(), (Note, Note), "zeros only");
     keep(&Prepared { ended_unix_s: Some(2), used_bytes: 819_200, rest_discarded: true, ..whole.clone() });
     assert_eq!(levels(), (Ok, Ok));
     keep(&Prepared { ended_unix_s: Some(2), used_bytes: 819_200, rest_discarded: false, ..whole });
     assert_eq!(levels(), (Ok, Note), "the rest still holds data");
+
+    let has_failed = || examined(SHOWN).into_iter().find(|finding| finding.check == "read-back");
+    assert_eq!(has_failed(), None);
+    let failed =
+        VerifiedSample { spots: 9, bytes: 9, mismatches: 2, first_mismatch: Some(4096), unix_s: 1_795_271_232 };
+    let recorded = records().prepared(identity, 1_024_000).unwrap();
+    records().keep_sample(identity, &recorded, &failed).unwrap();
+    keep(&recorded);
+    let finding = has_failed().expect("a later preparation does not clear it");
+    let says = "found other data than written: 2 of 9 places, the first at byte 4096 (2026-11-21 14:27 UTC)";
+    assert!(finding.level == Problem && finding.finding.ends_with(says), "{finding:?}");
+    assert!(finding.remedy.contains(state.path().to_str().unwrap()), "{finding:?}");
 }
 
 #[test]

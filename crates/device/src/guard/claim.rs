@@ -20,7 +20,7 @@
 use super::in_use::second_run;
 use super::refusal::Reason;
 use super::{Guard, Request};
-use crate::discover::{self, DeviceFacts, DeviceNumber};
+use crate::discover::{self, DeviceFacts, DeviceNumber, Resolved};
 use results::files;
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io;
@@ -234,9 +234,20 @@ pub(crate) fn finish(
     Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes, _claims: Vec::new() })
 }
 
+/// Opens the device or file at `path`, which resolved to `resolved`, for reading only, without a claim. Returns the
+/// file, and true if it was opened with `O_DIRECT`.
+pub(crate) fn open_to_read(path: &str, resolved: &Resolved) -> Result<(File, bool), Reason> {
+    let node = match resolved {
+        Resolved::Block { node, .. } => node.as_path(),
+        Resolved::File { .. } => Path::new(path),
+    };
+    open_direct(&files::stable_path(node), OpenOptions::new().read(true), 0)
+        .map_err(|source| Reason::io("open it for reading", source))
+}
+
 /// Opens with `O_DIRECT`, or without it if the file system does not support direct I/O (open(2): `EINVAL`). Returns the
 /// file, and true if it was opened with `O_DIRECT`.
-pub(crate) fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<(File, bool)> {
+fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<(File, bool)> {
     match options.custom_flags(flags | libc::O_DIRECT).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
             Ok((options.custom_flags(flags).open(path)?, false))

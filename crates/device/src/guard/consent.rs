@@ -6,7 +6,8 @@
 use super::claim::{self, OpenMode, Opened, finish};
 use super::evidence::Evidence;
 use super::examine::{Examined, TargetKind, missing_bytes, recorded_size};
-use super::preparation::{Records, random_key};
+use super::preparation::{Records, StateError, random_key};
+use super::preparation_state::PreparationState;
 use super::refusal::{Objections, Reason};
 use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts};
@@ -183,7 +184,7 @@ fn keep_record(
         None => {
             notes.push("it has no lasting name, so the next run will ask before it erases the data of this run".into())
         }
-        Some(identity) => match guard.records.keep(&identity, recorded_size, &request.purpose) {
+        Some(identity) => match keep_own_record(guard, request, facts, &identity, recorded_size) {
             Ok(key) => return Ok((key, true)),
             // The error is no reason to refuse: its only consequence is a question before the next run.
             Err(error) => notes.push(format!("{error}; the next run will ask before it erases the data of this run")),
@@ -191,4 +192,19 @@ fn keep_record(
     }
     let key = random_key().map_err(|source| Reason::io("generate a key for its stamps", source))?;
     Ok((key, false))
+}
+
+/// Writes the record of the device of `facts`. A preparation of another file or device with the same name is deleted from
+/// the record.
+fn keep_own_record(
+    guard: &Guard,
+    request: &Request,
+    facts: &DeviceFacts,
+    identity: &str,
+    recorded_size: u64,
+) -> Result<u64, StateError> {
+    if let PreparationState::Unrecognised(_) = PreparationState::of(facts, &guard.records) {
+        guard.records.forget_prepared(identity)?;
+    }
+    guard.records.keep(identity, recorded_size, &request.purpose)
 }

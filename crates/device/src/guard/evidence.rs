@@ -17,7 +17,7 @@ use sys::buffer::{Buf, Pool};
 use sys::salt::{SECTOR_BYTES, STAMP_BYTES, is_stamped, stamp};
 
 /// Bytes read at each random place, and the alignment of every read: no device has a larger minimum size of direct I/O.
-const SPOT_BYTES: u64 = 4096;
+pub(super) const SPOT_BYTES: u64 = 4096;
 
 /// Data that the test would erase.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -250,7 +250,7 @@ pub(super) fn explanation(identity: Option<&str>, size_bytes: u64, records: &Rec
 
 /// Reads `len` bytes at `at`, or fewer at the end of the device. `len` is rounded up for direct I/O; `buf` must hold
 /// the rounded length.
-fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a [u8]> {
+pub(super) fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a [u8]> {
     let len = len.next_multiple_of(SPOT_BYTES) as usize;
     let mut read_bytes = 0;
     while read_bytes < len {

@@ -14,8 +14,10 @@
 //! The record is written only after a sync of the device, so it is correct even after a crash. With seed, key and pass,
 //! every byte below the mark can be computed again ([`sys::salt`]).
 
+use super::preparation_state::PreparationState;
 use crate::discover::DeviceFacts;
 use results::files::{self, Instructions, Links, ReplaceTarget};
+use results::units::date_to_minute;
 use serde::{Deserialize, Serialize};
 use std::io::{self, Read};
 use std::os::fd::AsFd;
@@ -28,7 +30,7 @@ use thiserror::Error;
 /// Version of the record's format.
 const VERSION: u32 = 1;
 
-/// Purpose of a run that prepares a device ([`super::Request::purpose`]).
+/// Purpose of a run that prepares a device ([`super::Request::purpose`]), and the doctor's check of the preparation.
 pub const PREPARATION: &str = "preparation";
 
 /// Directory of the records, in the state directory.
@@ -58,6 +60,9 @@ pub struct DeviceRecord {
     pub what: String,
     /// Preparation; `None` if the device was not prepared.
     pub prepared: Option<Prepared>,
+    /// Last read-back that found other data than written. Later preparations do not clear it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_read_back: Option<VerifiedSample>,
 }
 
 /// Why a record could not be stored.
@@ -115,7 +120,9 @@ impl Records {
     pub fn keep(&self, identity: &str, size_bytes: u64, purpose: &str) -> Result<u64, StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
-        let old_record = self.find(identity).filter(|old| old.size_bytes == size_bytes);
+        let last_record = self.find(identity);
+        let failed_read_back = last_record.as_ref().and_then(|last| last.failed_read_back.clone());
+        let old_record = last_record.filter(|old| old.size_bytes == size_bytes);
         let now_unix_s = unix_s();
         let new_record = DeviceRecord {
             version: VERSION,
@@ -129,6 +136,7 @@ impl Records {
             last_unix_s: now_unix_s,
             what: purpose.to_owned(),
             prepared: old_record.and_then(|old| old.prepared),
+            failed_read_back,
         };
         write(&path, &new_record).map_err(failed("write", &path))?;
         Ok(new_record.key)
@@ -155,7 +163,8 @@ impl Records {
             .collect()
     }
 
-    fn path(&self, identity: &str) -> Option<PathBuf> {
+    /// Path of the record of a device; `None` without a state directory.
+    pub(crate) fn path(&self, identity: &str) -> Option<PathBuf> {
         Some(self.dir.as_ref()?.join(DIR).join(file_name(identity)))
     }
 }
@@ -299,8 +308,23 @@ pub struct VerifiedSample {
     pub bytes: u64,
     /// Number of places with other data than written.
     pub mismatches: u64,
+    /// First byte with other data than written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub first_mismatch: Option<u64>,
     /// Time, seconds since 1970.
     pub unix_s: u64,
+}
+
+impl VerifiedSample {
+    /// A failed read-back, as a sentence.
+    pub fn failure(&self) -> String {
+        let Self { spots, mismatches, first_mismatch, unix_s, .. } = self;
+        let first = first_mismatch.map_or(String::new(), |at| format!(", the first at byte {at}"));
+        format!(
+            "a read-back after its preparation found other data than written: {mismatches} of {spots} places{first} ({})",
+            date_to_minute(unix_s.saturating_mul(1_000))
+        )
+    }
 }
 
 impl Prepared {
@@ -327,9 +351,12 @@ impl Prepared {
     pub fn progress(&self) -> String {
         match self.is_complete() {
             true => "complete".to_owned(),
-            false if self.passes_done >= self.passes() => {
-                "all passes are written, but no sample has been verified yet".to_owned()
-            }
+            false if self.passes_done >= self.passes() => match &self.sample {
+                Some(VerifiedSample { spots, mismatches: mismatches @ 1.., .. }) => {
+                    format!("all passes are written, but {mismatches} of {spots} places read back differ")
+                }
+                _ => "all passes are written, but no sample has been verified yet".to_owned(),
+            },
             false => format!(
                 "at byte {} of {} of pass {} of {}",
                 self.mark_bytes,
@@ -357,9 +384,13 @@ pub(crate) struct UsedPart {
 impl UsedPart {
     /// The usable part of the device of `facts`; `None` if all of it may be used.
     pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
-        let prepared = records.prepared(&facts.identity()?, facts.size_bytes)?;
-        let used_bytes = prepared.used_bytes;
-        (used_bytes < facts.size_bytes).then_some(Self { used_bytes, use_pct: prepared.use_pct() })
+        let recorded = records.prepared(&facts.identity()?, facts.size_bytes)?;
+        if recorded.used_bytes == facts.size_bytes {
+            return None;
+        }
+        let state = PreparationState::of(facts, records);
+        let prepared = state.prepared()?;
+        Some(Self { used_bytes: prepared.used_bytes, use_pct: prepared.use_pct() })
     }
 }
 
@@ -401,6 +432,9 @@ impl Records {
             if let Some(now) = record.prepared.as_mut().filter(same) {
                 now.sample = Some(sample.clone());
                 is_same = true;
+            }
+            if is_same && sample.mismatches > 0 {
+                record.failed_read_back = Some(sample.clone());
             }
         })?;
         Ok(is_same)
@@ -489,7 +523,7 @@ pub(crate) mod tests {
     fn a_sample_changes_nothing_else_and_no_other_preparation() {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));
-        let sample = VerifiedSample { spots: 3, bytes: 4, mismatches: 0, unix_s: 5 };
+        let sample = VerifiedSample { spots: 3, bytes: 4, mismatches: 0, first_mismatch: None, unix_s: 5 };
         let read = prepared("/dev/x", 5);
         records.keep("serial a", 1000, "preparation").unwrap();
         let meanwhile = Prepared { mark_bytes: 777, ..read.clone() };

@@ -173,6 +173,29 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
 }
 
 #[test]
+fn a_new_file_with_the_inode_of_a_prepared_file_is_not_that_file() {
+    let place = Place::new();
+    place.run_once(&place.request("ours"), SIZE as usize);
+    let identity = place.consent(&place.request("ours")).unwrap().facts().identity().unwrap();
+    let records = place.guard().records;
+    let recorded = preparation::tests::prepared("ours", 1);
+    let half = Prepared { size_bytes: SIZE, used_bytes: SIZE / 2, ended_unix_s: Some(2), ..recorded };
+    records.keep_prepared(&identity, &half).unwrap();
+    assert_eq!(place.consent(&place.request("ours")).unwrap().size_bytes(), SIZE / 2);
+    let key = records.find(&identity).unwrap().key;
+
+    // An empty file with the same inode and length.
+    let file = fs::OpenOptions::new().write(true).open(place.path("ours")).unwrap();
+    file.set_len(0).unwrap();
+    file.set_len(SIZE).unwrap();
+    drop(file);
+    let consent = place.consent(&place.request("ours")).unwrap();
+    assert_eq!((consent.facts().identity().unwrap(), consent.size_bytes()), (identity.clone(), SIZE));
+    let record = records.find(&identity).unwrap();
+    assert_eq!((record.prepared, record.key), (None, key));
+}
+
+#[test]
 fn foreign_data_behind_the_part_that_would_be_written_is_asked_for() {
     let place = Place::new();
     place.run_once(&place.request("ours"), SIZE as usize);

@@ -262,7 +262,8 @@ impl Job {
         let mut compared = self.compare(self.extent().1, self.samples, content, None)?;
         self.compare_remainder(&target, content, &mut compared)?;
         let Compared { spots, bytes, mismatches, first_mismatch } = compared;
-        let sample = VerifiedSample { spots, bytes, mismatches, unix_s: unix_s() };
+        let first_at = first_mismatch.map(|first| first.offset);
+        let sample = VerifiedSample { spots, bytes, mismatches, first_mismatch: first_at, unix_s: unix_s() };
         let is_same = self.ledger.keep_sample(&self.prepared, &sample);
         self.prepared.sample = Some(sample.clone());
         match first_mismatch {

@@ -5,7 +5,7 @@ use super::job::{Job, Ledger, WriteTotals};
 use super::resume::{PrepOptions, Resume, StartParams};
 use super::status::Shared;
 use device::discover::{self, DeviceFacts, Kind};
-use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
+use device::guard::{PREPARATION, PreparationState, Prepared, Records, Request, WriteConsent, unix_s};
 use device::target::Target;
 use engine::DeviceName;
 use load::run::Control;
@@ -75,6 +75,7 @@ fn decided(preparation: &Preparation, records: &Records) -> Result<Vec<(DeviceFa
     collect_all(discardable, Failure::environment)?;
     for (facts, resume) in facts.iter().zip(&courses) {
         warn_unusable_record(records, &facts.path, facts.identity().as_deref());
+        warn_failed_read_back(records, facts);
         if options.random.is_some() && !resume.prepared.discard_first {
             console::warning(&format!(
                 "{}: it does not support discard (TRIM, deallocate), so a used drive collects garbage during the pass: \
@@ -202,6 +203,14 @@ fn warn_unusable_record(records: &Records, name: &str, identity: Option<&str>) {
     }
 }
 
+/// Shows an earlier failed read-back: a preparation that succeeds now does not remove its cause.
+fn warn_failed_read_back(records: &Records, facts: &DeviceFacts) {
+    let record = facts.identity().and_then(|identity| records.find(&identity));
+    if let Some(failure) = record.and_then(|record| record.failed_read_back) {
+        console::warning(&format!("{}: {} - do not trust it until the cause is known", facts.path, failure.failure()));
+    }
+}
+
 /// Opens for reading the devices that are recorded as prepared.
 pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<OpenedDrive>, Failure> {
     let records = Records::open(None);
@@ -229,6 +238,9 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<OpenedDrive>, Fail
                 "its preparation is not complete ({}): interrupted, or still running",
                 prepared.progress()
             )));
+        }
+        if let Some(contradiction) = PreparationState::of(facts, &records).contradiction() {
+            return Err(cannot(contradiction));
         }
         let prepared = Prepared { path: name.clone(), ..prepared };
         let (name, devices) = (DeviceName::Path(name.clone()), Devices::Real(vec![Arc::new(target)]));
@@ -339,7 +351,10 @@ mod tests {
         let taken = Prepared { written_since: Some("storage test".into()), ..prepared.clone() };
         place.records.keep_prepared(&identity, &taken).unwrap();
         verified().unwrap();
-        fs::write(place.file(), vec![0; SIZE]).unwrap();
+        // The other half of the data still shows that the record is that of this file.
+        let mut content = fs::read(place.file()).unwrap();
+        content[..SIZE / 2].fill(0);
+        fs::write(place.file(), content).unwrap();
         let failure = verified().unwrap_err();
         assert_eq!(failure.code(), 3, "the device is blamed");
         assert!(failure.message.contains("another run began to write to it while it was read back"), "{failure}");

@@ -10,7 +10,7 @@ use crate::prep::{PrepOptions, to_write};
 use clap::Args;
 use conclusions::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use device::discover::{DeviceFacts, Kind, discover, drives_of, why_not_a_drive};
-use device::guard::Records;
+use device::guard::{PreparationState, Records};
 use engine::DeviceName;
 use engine::sim::DriveSpec;
 pub use load::workload::act::staged::BaseLoad as Base1x;
@@ -121,12 +121,12 @@ pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
 #[derive(Default)]
 pub struct Drives {
     pub identities: Vec<Identity>,
-    /// Devices that are not recorded as prepared, and will not be prepared.
+    /// Devices whose record and data do not show a preparation, and that will not be prepared.
     pub left_unprepared: Vec<String>,
     /// Devices that are not physical drives, each a phrase with the name and kind: `/dev/loop3 is a loop device, which
     /// is a file`. Without simulated drives and files.
     pub virtual_kinds: Vec<String>,
-    /// Devices to prepare, which are not recorded as prepared; true if the device has a lasting name, so that its
+    /// Devices to prepare, whose record and data do not show a preparation; true if the device has a lasting name, so that its
     /// preparation can be recorded.
     unprepared: Vec<(String, bool)>,
 }
@@ -169,7 +169,7 @@ impl Drives {
     fn add(&mut self, facts: &DeviceFacts, no_prep: bool) {
         self.identities.push(identity(facts));
         self.virtual_kinds.extend(why_not_a_drive(facts, Path::new("/")));
-        if is_prepared(facts) {
+        if PreparationState::of(facts, &Records::open(None)).is_prepared() {
             return;
         }
         match no_prep {
@@ -222,13 +222,6 @@ fn identity(facts: &DeviceFacts) -> Identity {
         size_bytes: facts.size_bytes,
         simulated: false,
     }
-}
-
-/// True if the device is recorded as completely filled with incompressible data.
-fn is_prepared(facts: &DeviceFacts) -> bool {
-    let record = facts.identity().and_then(|identity| Records::open(None).find(&identity));
-    let prepared = record.and_then(|record| record.prepared);
-    prepared.is_some_and(|it| it.is_complete() && it.fills > 0 && it.size_bytes == facts.size_bytes)
 }
 
 /// Warns if several devices are parts of one drive, which then carries the load of each.

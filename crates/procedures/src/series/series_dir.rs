@@ -229,9 +229,12 @@ fn has_begun(series: &Series) -> bool {
 /// The series `recorded` in `dir`, if its drives and settings equal those of `new_series`.
 fn gone_on(dir: &Path, recorded: Series, mut new_series: Series, fixed_terms: &[&str]) -> Result<Series, Failure> {
     for name in fixed_terms {
-        let recorded_term = recorded.terms.iter().find(|(other, _)| other == name);
-        new_series.terms.retain(|(other, _)| other != name);
-        new_series.terms.extend(recorded_term.cloned());
+        // An empty list of unprepared drives is not fixed: a drive that was prepared at the start must not be discarded.
+        let recorded_term = recorded.terms.iter().find(|(other, value)| other == name && !value.is_empty());
+        if let Some(recorded_term) = recorded_term {
+            new_series.terms.retain(|(other, _)| other != name);
+            new_series.terms.push(recorded_term.clone());
+        }
     }
     check_same(&recorded, &new_series).map_err(|differs| {
         let dir = dir.display();
@@ -357,14 +360,14 @@ impl SeriesDir {
         }
     }
 
-    /// Prepares the drives that are not recorded as prepared. Returns an exit code if the preparation did not complete.
+    /// Prepares the drives whose record and data do not show a preparation. Returns an exit code if the preparation did not complete.
     pub fn prepare(&self, drives: &Drives, signal_handler: &SignalHandler) -> Result<Option<ExitCode>, Failure> {
         let names = drives.to_prepare(self.has_begun());
         if names.is_empty() {
             return Ok(None);
         }
         console::note(&format!(
-            "not recorded as prepared: {}; preparing first, because an empty drive is faster than a used one",
+            "no preparation, or discarded since: {}; preparing first, because an empty drive is faster than a used one",
             names.join(", ")
         ));
         let erase: Vec<_> = self.erase.iter().filter(|name| names.contains(name)).cloned().collect();
@@ -377,6 +380,7 @@ impl SeriesDir {
 
 #[cfg(test)]
 mod tests {
+    use super::super::{NOT_PREPARED, new_series};
     use super::*;
 
     #[test]
@@ -389,6 +393,25 @@ mod tests {
         let (one, other) = (shortened("a".repeat(200)), shortened("a".repeat(201)));
         assert_eq!(one.len(), NAME_CHARS_MAX);
         assert_ne!(one, other);
+    }
+
+    /// A series on drives of which `then` were not prepared, resumed while `now` are not prepared.
+    fn resumed(then: &str, now: &str) -> Result<Series, Failure> {
+        let [recorded, new] = [then, now].map(|unprepared| {
+            let terms = [("limits", "x".to_owned()), (NOT_PREPARED, unprepared.to_owned())];
+            new_series(Purpose::Rate, Vec::new(), String::new(), terms)
+        });
+        gone_on(Path::new("d"), recorded, new, &[NOT_PREPARED])
+    }
+
+    #[test]
+    fn a_drive_that_was_prepared_at_the_start_and_is_not_now_ends_the_series() {
+        // A preparation between two runs changes nothing, and a drive may have a new name after a reboot.
+        for (then, now) in [("", ""), ("/dev/x", ""), ("/dev/x", "/dev/y")] {
+            assert_eq!(resumed(then, now).unwrap().terms[1].1, then);
+        }
+        let refused = resumed("", "/dev/x").err().unwrap().message;
+        assert!(refused.contains("not prepared") && refused.contains("/dev/x"), "{refused}");
     }
 
     #[test]

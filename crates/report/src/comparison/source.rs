@@ -9,6 +9,7 @@ use crate::latencies::{StreamLatencies, latencies};
 use crate::words::unique;
 use conclusions::rejudge::{disappeared_error, doubt_of, rejudge_in, run_dir_of};
 use conclusions::series::{Purpose, Rule, Series, State, Step};
+use results::finding::{Finding, Level};
 use results::judge::Outcome;
 use results::run_dir::{self, DirKind, Manifest, Run, RunDirError};
 use results::units::{greatest_divisor, in_one_line};
@@ -245,6 +246,7 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
         "the drives",
         &of_manifest(|manifest| if manifest.simulated { "simulated" } else { "real" }.to_owned()),
     );
+    add_difference("the preparation", &of_manifest(|manifest| preparation(&manifest.findings).to_owned()));
     add_difference("the limits", &of_manifest(|manifest| manifest.sla.to_string()));
     add_difference("the length of the run", &|run| format!("{:.0} s", run.verdict.ran_sec));
     add_difference("the length of a slice", &of_manifest(|manifest| format!("{} s", manifest.slice_sec)));
@@ -265,6 +267,16 @@ pub(super) fn differences(sources: &[CandidateSource]) -> Vec<String> {
         sentences.push(format!("different kinds of result: {kinds}: a held load is only a lower bound of a rating"));
     }
     sentences
+}
+
+/// Preparation of a run's devices, by the finding with the highest level.
+fn preparation(findings: &[Finding]) -> &'static str {
+    let levels = findings.iter().filter(|finding| finding.check == "preparation").map(|finding| finding.level);
+    match levels.max() {
+        None | Some(Level::Unknown) => "unknown",
+        Some(Level::Ok) => "prepared",
+        Some(Level::Note | Level::Warning | Level::Problem) => "not prepared",
+    }
 }
 
 /// Differences between baselines: their terms, and simulated or unprepared drives.

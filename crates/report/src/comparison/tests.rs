@@ -3,6 +3,7 @@
 use super::*;
 use conclusions::series::{Conclusion, Purpose, Series, Step};
 use results::cell::Interval;
+use results::finding::{Finding, Level};
 use results::judge::{End, Outcome, Sla, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, Writer};
 use results::testing::layout;
@@ -201,18 +202,28 @@ fn only_what_was_run_as_published_ones_were_is_placed_among_them() {
     }
 }
 
+/// A finding about the preparation of a device.
+fn preparation(level: Level) -> Finding {
+    let [device, finding, reason, remedy] = ["/dev/x", "f", "", ""].map(str::to_owned);
+    Finding { check: "preparation".into(), level, device: Some(device), finding, reason, remedy }
+}
+
 #[test]
 fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
     let parent = tempfile::tempdir().unwrap();
     let (a, b) = (parent.path().join("a"), parent.path().join("b"));
-    bench(30).write(&a);
+    let mut first = bench(30);
+    first.manifest.findings = vec![preparation(Level::Ok)];
+    first.write(&a);
     let mut other = bench(40).set("record-bytes", "512").set("arrival", "paced");
     other.manifest.sla = "5%>2ms".parse().unwrap();
     other.manifest.simulated = true;
+    other.manifest.findings = [Level::Ok, Level::Warning].map(preparation).into();
     other.write(&b);
     let comparison = compare(&[named(&a), named(&b)], &OperatorData::default(), &ratings()).unwrap();
     for said in [
         "different tests: the drives: real (a); simulated (b)",
+        "different tests: the preparation: not prepared (b); prepared (a)",
         "different tests: the limits: 5%>1ms,1%>8ms,0.1%>64ms (a); 5%>2ms (b)",
         "different tests: record-bytes: 1536 (a); 512 (b)",
         "different tests: arrival: act (a); paced (b)",
@@ -220,7 +231,7 @@ fn tests_that_differ_are_said_and_each_keeps_its_own_numbers() {
         assert!(comparison.warnings.iter().any(|warning| warning == said), "{said}: {:?}", comparison.warnings);
     }
     // Different loads are no warning: the load is the compared quantity.
-    assert_eq!(comparison.warnings.len(), 4, "{:?}", comparison.warnings);
+    assert_eq!(comparison.warnings.len(), 5, "{:?}", comparison.warnings);
     let text = comparison.to_string();
     assert!(text.contains("2ms is not among its limits") && text.contains("1ms is not among its limits"), "{text}");
 }

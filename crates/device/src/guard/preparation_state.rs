@@ -1,0 +1,322 @@
+//! State of a device's preparation: its record, compared with samples of the device.
+//!
+//! A record is believed only where the device shows its data. A complete preparation with random fill leaves no place of
+//! its part empty, and later runs replace its data by other data. So an empty place was discarded since, or overwritten
+//! with zeros, or belongs to a new file. A discard after which the drive returns the old data cannot be seen.
+//!
+//! | Samples of the prepared part                          | State                              |
+//! |-------------------------------------------------------|------------------------------------|
+//! | none has a stamp, and the name is not the drive's own | [`PreparationState::Unrecognised`] |
+//! | none has a stamp, or 1 % are empty or unreadable      | [`PreparationState::Erased`]       |
+//! | otherwise                                             | [`PreparationState::Shown`]        |
+
+use super::claim::open_to_read;
+use super::evidence::{SPOT_BYTES, read};
+use super::preparation::{DeviceRecord, Prepared, Records, random_key};
+use super::{SPOTS, SPOTS_LIMIT};
+use crate::discover::{self, DeviceFacts};
+use std::fmt;
+use std::path::Path;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+use sys::buffer::Pool;
+use sys::salt::{SECTOR_BYTES, is_stamped, stamp};
+
+/// A device counts as erased if one sample in this number is empty. Free flash of less than 1 % changes a result by
+/// little. Of [`SPOTS`] samples at most 10 may be empty: a discard of 3 % is always found, of 2 % in 99 of 100 runs.
+const ERASED_ONE_IN: u64 = 100;
+
+/// Samples of the prepared part of a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct PreparedSamples {
+    /// Places that were read, or could not be read.
+    pub places: u64,
+    /// Places with all bytes 0x00 or all bytes 0xff: the data that drives return for discarded blocks (NVMe: DLFEAT).
+    pub empty: u64,
+    pub unreadable: u64,
+    /// Places with a stamp of the record's key.
+    pub stamped: u64,
+}
+
+impl PreparedSamples {
+    /// Reads samples of the first `used_bytes` of the device or file at `path`; `key`: key of the stamps.
+    ///
+    /// Errors: the reason, in words. A hung drive ends the wait after twice [`SPOTS_LIMIT`].
+    pub(crate) fn read(path: &str, used_bytes: u64, key: u64) -> Result<Self, String> {
+        let (sender, receiver) = mpsc::channel();
+        let path = path.to_owned();
+        let sample = move || drop(sender.send(Self::read_waiting(&path, used_bytes, key)));
+        thread::Builder::new().spawn(sample).map_err(|error| format!("no thread could be started ({error})"))?;
+        let answered = receiver.recv_timeout(2 * SPOTS_LIMIT);
+        answered.map_err(|_| format!("it did not answer within {:?}", 2 * SPOTS_LIMIT))?
+    }
+
+    fn read_waiting(path: &str, used_bytes: u64, key: u64) -> Result<Self, String> {
+        let resolved = discover::resolve(Path::new(path), Path::new("/")).map_err(|error| error.to_string())?;
+        let (file, _) = open_to_read(path, &resolved).map_err(|reason| reason.to_string())?;
+        let seed = random_key().map_err(|error| format!("no random number ({error})"))?;
+        let mut pool = Pool::new(SPOT_BYTES as usize).map_err(|error| format!("no memory ({error})"))?;
+        let mut buf = pool.cut(SPOT_BYTES as usize).ok_or("no memory")?;
+        let started = Instant::now();
+        let all_places = (used_bytes / SPOT_BYTES).max(1);
+        let mut samples = Self::default();
+        while samples.places < all_places.min(SPOTS.into()) && started.elapsed() < SPOTS_LIMIT {
+            let reads_all = all_places <= SPOTS.into();
+            let place = if reads_all { samples.places } else { stamp(samples.places, seed) % all_places };
+            samples.places += 1;
+            match read(&file, place * SPOT_BYTES, SPOT_BYTES.min(used_bytes), &mut buf) {
+                Ok(bytes) => samples.count(bytes, key),
+                Err(_) => samples.unreadable += 1,
+            }
+        }
+        Ok(samples)
+    }
+
+    fn count(&mut self, bytes: &[u8], key: u64) {
+        let is_all = |value: u8| bytes.iter().all(|byte| *byte == value);
+        self.empty += u64::from(is_all(0) || is_all(0xff));
+        self.stamped += u64::from(bytes.chunks(SECTOR_BYTES).any(|sector| is_stamped(sector, key)));
+    }
+
+    fn is_erased(&self) -> bool {
+        self.stamped == 0 || (self.empty + self.unreadable) * ERASED_ONE_IN >= self.places
+    }
+}
+
+impl fmt::Display for PreparedSamples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { places, empty, unreadable, stamped } = self;
+        write!(f, "{empty} of {places} samples are empty (all bytes 0x00, or all 0xff)")?;
+        if *unreadable > 0 {
+            write!(f, ", {unreadable} cannot be read")?;
+        }
+        if *stamped == 0 { f.write_str(", none has a stamp of flashproof") } else { Ok(()) }
+    }
+}
+
+/// Reads [`PreparedSamples`]; tests use another function.
+pub(crate) type SampleReader = fn(path: &str, used_bytes: u64, key: u64) -> Result<PreparedSamples, String>;
+
+/// The record of a device's preparation, compared with the device.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PreparationState {
+    /// The device has no lasting name, so there is no record of it.
+    Nameless,
+    /// No preparation of a device with this name and size is recorded.
+    Unrecorded,
+    /// The preparation did not end.
+    Incomplete(Prepared),
+    /// The preparation wrote no random fill.
+    ZerosOnly(Prepared),
+    /// The record says that the device is prepared, but the device could not be examined; the reason.
+    Unexamined(Prepared, String),
+    /// The device does not show that the record is its own: a device without a serial number is recognised by its data.
+    Unrecognised(PreparedSamples),
+    /// The device was discarded, erased, or overwritten with zeros since its preparation.
+    Erased(Prepared, PreparedSamples),
+    /// The device shows the data of its complete preparation, or of later runs.
+    Shown(Prepared, PreparedSamples),
+}
+
+impl PreparationState {
+    /// The state of the device of `facts`. Reads samples only if the record says that all passes are written.
+    pub fn of(facts: &DeviceFacts, records: &Records) -> Self {
+        Self::with(facts, records, PreparedSamples::read)
+    }
+
+    pub(crate) fn with(facts: &DeviceFacts, records: &Records, reader: SampleReader) -> Self {
+        let Some(identity) = facts.identity() else { return Self::Nameless };
+        let Some(DeviceRecord { key, prepared: Some(prepared), .. }) = records.find(&identity) else {
+            return Self::Unrecorded;
+        };
+        // The record of a file has the file's length at the time of the preparation.
+        if prepared.size_bytes != facts.size_bytes {
+            return Self::Unrecorded;
+        }
+        if !prepared.is_complete() && prepared.passes_done < prepared.passes() {
+            return Self::Incomplete(prepared);
+        }
+        if prepared.fills == 0 {
+            return if prepared.is_complete() { Self::ZerosOnly(prepared) } else { Self::Incomplete(prepared) };
+        }
+        match reader(&facts.path, prepared.used_bytes, key) {
+            Err(why) => Self::Unexamined(prepared, why),
+            Ok(samples) if samples.stamped == 0 && !facts.has_own_name() => Self::Unrecognised(samples),
+            Ok(samples) if samples.is_erased() => Self::Erased(prepared, samples),
+            Ok(_) if !prepared.is_complete() => Self::Incomplete(prepared),
+            Ok(samples) => Self::Shown(prepared, samples),
+        }
+    }
+
+    /// True if record and device show a complete preparation with random fill.
+    pub fn is_prepared(&self) -> bool {
+        matches!(self, Self::Shown(..))
+    }
+
+    /// The recorded preparation, unless the record is of another device.
+    pub(crate) fn prepared(&self) -> Option<&Prepared> {
+        match self {
+            Self::Nameless | Self::Unrecorded | Self::Unrecognised(_) => None,
+            Self::Incomplete(prepared)
+            | Self::ZerosOnly(prepared)
+            | Self::Unexamined(prepared, _)
+            | Self::Erased(prepared, _)
+            | Self::Shown(prepared, _) => Some(prepared),
+        }
+    }
+
+    /// Why the device is not what its record says; `None` if record and device agree.
+    pub fn contradiction(&self) -> Option<String> {
+        match self {
+            Self::Unrecognised(samples) => Some(format!(
+                "it is not prepared, although its record says so: {samples}: it was discarded or overwritten since, or \
+                 another file or device has its name now"
+            )),
+            Self::Erased(prepared, samples) => {
+                let writer = prepared.written_since.as_ref();
+                let or_test = writer.map_or(String::new(), |run| format!(", or emptied by a test (the last: {run})"));
+                Some(format!("it is no longer prepared: {samples}: it was discarded or erased since{or_test}"))
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::preparation::tests::prepared;
+    use super::*;
+    use std::fs;
+    use sys::salt::PlacedSalt;
+    use tempfile::TempDir;
+
+    const SIZE: u64 = 64 << 20;
+    const PLACES: u64 = 1024;
+
+    /// Records with a complete preparation of `identity`.
+    fn records_of(identity: &str, size_bytes: u64) -> (TempDir, Records, u64) {
+        let dir = tempfile::tempdir().unwrap();
+        let records = Records::open(Some(dir.path().join("state")));
+        let key = records.keep(identity, size_bytes, "preparation").unwrap();
+        let whole = Prepared { size_bytes, used_bytes: size_bytes, ended_unix_s: Some(2), ..prepared("x", 1) };
+        records.keep_prepared(identity, &whole).unwrap();
+        (dir, records, key)
+    }
+
+    fn drive() -> DeviceFacts {
+        DeviceFacts { path: "/dev/x".into(), serial: Some("a".into()), size_bytes: SIZE, ..DeviceFacts::default() }
+    }
+
+    /// The state of `facts` if its samples are `samples`.
+    fn state(facts: &DeviceFacts, records: &Records, [empty, unreadable, stamped]: [u64; 3]) -> PreparationState {
+        thread_local!(static SAMPLES: std::cell::Cell<PreparedSamples> = std::cell::Cell::default());
+        SAMPLES.set(PreparedSamples { places: PLACES, empty, unreadable, stamped });
+        PreparationState::with(facts, records, |_, _, _| Ok(SAMPLES.get()))
+    }
+
+    #[test]
+    fn one_percent_of_empty_samples_is_a_discard_and_less_is_not() {
+        let (_dir, records, _) = records_of("serial a", SIZE);
+        for (samples, is_prepared) in [
+            ([0, 0, 1024], true),
+            ([10, 0, 1014], true),
+            ([11, 0, 1013], false),
+            ([5, 6, 1013], false),
+            ([1024, 0, 0], false),
+            ([0, 1024, 0], false),
+            // Data of other programs was written, too.
+            ([0, 0, 1], true),
+            // No stamp at all: the drive was erased, and returns other data than zeros.
+            ([0, 0, 0], false),
+        ] {
+            let state = state(&drive(), &records, samples);
+            assert_eq!(state.is_prepared(), is_prepared, "{samples:?}");
+            assert_eq!(state.contradiction().is_none(), is_prepared, "{samples:?}");
+            assert!(state.prepared().is_some(), "the drive has a serial number: {samples:?}");
+        }
+        let text = state(&drive(), &records, [11, 1, 1012]).contradiction().unwrap();
+        let samples = "11 of 1024 samples are empty (all bytes 0x00, or all 0xff), 1 cannot be read";
+        assert_eq!(text, format!("it is no longer prepared: {samples}: it was discarded or erased since"));
+    }
+
+    #[test]
+    fn the_last_test_that_wrote_is_named_as_a_possible_cause() {
+        let (_dir, records, _) = records_of("serial a", SIZE);
+        records.note_writing("serial a", "fio test").unwrap();
+        let text = state(&drive(), &records, [1024, 0, 0]).contradiction().unwrap();
+        assert!(text.ends_with("discarded or erased since, or emptied by a test (the last: fio test)"), "{text}");
+    }
+
+    #[test]
+    fn a_device_without_a_serial_number_is_recognised_by_its_stamps_alone() {
+        let file = DeviceFacts { serial: None, file_identity: Some("8:1:77".into()), ..drive() };
+        let (_dir, records, _) = records_of("file 8:1:77", SIZE);
+        for (samples, is_own) in [([0, 0, 0], false), ([1024, 0, 0], false), ([1023, 0, 1], true), ([0, 0, 9], true)] {
+            let state = state(&file, &records, samples);
+            assert_eq!(state.prepared().is_some(), is_own, "{samples:?}");
+            assert_eq!(matches!(state, PreparationState::Unrecognised(_)), !is_own, "{samples:?}");
+        }
+    }
+
+    /// The state of `facts` if the recorded preparation is `prepared`; reading the device is an error.
+    fn state_unread(facts: &DeviceFacts, records: &Records, prepared: &Prepared) -> PreparationState {
+        records.keep_prepared("serial a", prepared).unwrap();
+        PreparationState::with(facts, records, |_, _, _| Err("no permission".into()))
+    }
+
+    #[test]
+    fn only_a_record_that_promises_data_is_compared_with_the_device() {
+        let (_dir, records, _) = records_of("serial a", SIZE);
+        let whole = records.prepared("serial a", SIZE).unwrap();
+        let zeros = Prepared { fills: 0, ..whole.clone() };
+        assert_eq!(state_unread(&drive(), &records, &zeros), PreparationState::ZerosOnly(zeros));
+        let begun = Prepared { passes_done: 1, ended_unix_s: None, ..whole.clone() };
+        assert_eq!(state_unread(&drive(), &records, &begun), PreparationState::Incomplete(begun));
+        let grown = DeviceFacts { size_bytes: 2 * SIZE, ..drive() };
+        assert_eq!(state_unread(&grown, &records, &whole), PreparationState::Unrecorded);
+        let nameless = DeviceFacts { serial: None, ..drive() };
+        assert_eq!(state_unread(&nameless, &records, &whole), PreparationState::Nameless);
+        let unread = state_unread(&drive(), &records, &whole);
+        assert_eq!(unread, PreparationState::Unexamined(whole, "no permission".into()));
+        assert!(!unread.is_prepared(), "a device that cannot be read does not count as prepared");
+    }
+
+    /// Samples of a file with `content`, as if its first `used_bytes` were prepared with the key 42.
+    fn samples_of(content: &[u8], used_bytes: u64) -> PreparedSamples {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), content).unwrap();
+        PreparedSamples::read(file.path().to_str().unwrap(), used_bytes, 42).unwrap()
+    }
+
+    #[test]
+    fn samples_count_what_is_on_the_device() {
+        let half = 4 << 20;
+        let mut content = vec![0; 2 * half];
+        PlacedSalt::new(1, 1, 42).fill(&mut content, 0);
+        let samples = samples_of(&content, content.len() as u64);
+        assert_eq!(samples, PreparedSamples { places: PLACES, stamped: PLACES, ..PreparedSamples::default() });
+        // Half of the file has as many places as there are samples, so that every place is read.
+        content[..4096 * 10].fill(0);
+        content[4096 * 10..4096 * 14].fill(0xff);
+        content[4096 * 14..4096 * 20].fill(7);
+        let expected = PreparedSamples { places: PLACES, empty: 14, unreadable: 0, stamped: 1004 };
+        assert_eq!(samples_of(&content, half as u64), expected);
+        content[4096 * 3 + 4095] = 1;
+        assert_eq!(samples_of(&content, half as u64).empty, 13, "one byte is data");
+        content[half..].fill(0);
+        assert_eq!(samples_of(&content, half as u64).empty, 13, "the unused part promises nothing");
+        assert!(PreparedSamples::read("/no/such", 4096, 42).unwrap_err().contains("does not exist"));
+    }
+
+    #[test]
+    fn a_file_with_holes_is_empty_and_a_short_file_is_read() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(SIZE).unwrap();
+        let samples = PreparedSamples::read(file.path().to_str().unwrap(), SIZE, 42).unwrap();
+        assert_eq!(samples, PreparedSamples { places: PLACES, empty: PLACES, ..PreparedSamples::default() });
+        let mut short = vec![0; 700];
+        PlacedSalt::new(1, 1, 42).fill(&mut short, 0);
+        assert_eq!(samples_of(&short, 700), PreparedSamples { places: 1, stamped: 1, ..PreparedSamples::default() });
+    }
+}
