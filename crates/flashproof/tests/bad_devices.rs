@@ -4,7 +4,7 @@ use crate::support;
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
-use support::{Bench, LoopDevice, MIB, Nobody, OUT, tool};
+use support::{Bench, LAX, LoopDevice, MIB, Nobody, OUT, tool};
 
 /// A load on `devices`: one that writes, or one that only reads.
 fn load(devices: &str, writes: bool) -> String {
@@ -38,6 +38,30 @@ fn a_name_that_leads_nowhere_is_told() {
         bench.storage(&config, &[]).expect_error(3, &[&format!("refusing to write to {name} - {why}")]);
     }
     assert!(!bench.exists("nowhere"));
+}
+
+#[test]
+fn one_device_under_two_names_is_not_read_as_two() {
+    let bench = Bench::new();
+    bench.write_victim("one", 16);
+    fs::hard_link(bench.path("one"), bench.path("two")).unwrap();
+    symlink("one", bench.path("three")).unwrap();
+    bench.write_victim("other", 16);
+    let why = |other: &str| {
+        format!(
+            "it has bytes in common with {other}, which is named too; name each device once, and a partition never together with its disk"
+        )
+    };
+    for second in ["two", "three", "./one"] {
+        let ended = bench.storage(&load(&format!("other,one,{second}"), false), &[]);
+        ended.expect_errors(3, &[format!("cannot read {second} - {}", why("one"))]);
+    }
+    let loops = [(); 2].map(|()| LoopDevice::new(&bench, 16 * MIB, &[]));
+    if let [Some(first), Some(second)] = &loops {
+        let ended = bench.storage(&load(&format!("{},{}", first.name, second.name), false), &[]);
+        ended.expect_errors(3, &[format!("cannot read {} - {}", second.name, why(&first.name))]);
+    }
+    bench.storage(&load("other,one", false), &LAX).expect(0);
 }
 
 #[test]

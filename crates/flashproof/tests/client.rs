@@ -120,7 +120,7 @@ fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_do
     assert!(records >= reads && records <= reads + failed, "{failed} of {reads} failed, {records} were read");
     let said = format!(" read and verified: {} old, 0 missing, 0 foreign, 0 torn", Grouped(old));
     ended.shows(&[&said]);
-    assert!(run.verdict.failures[0].contains("although write"), "{:?}", run.verdict.failures);
+    assert!(run.verdict.wrong_data[0].contains("although write"), "{:?}", run.verdict.wrong_data);
     let json = bench.flashproof(&["report", OUT, "--json"]).expect(1).json();
     assert_eq!(json["reports"][0]["result"]["records_read"]["refused"]["old"], old, "{json}");
 

@@ -2,6 +2,7 @@
 
 use crate::support;
 
+use results::judge::Code;
 use serde_json::Value;
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -100,6 +101,10 @@ fn one_bit_anywhere_is_found_and_counted() {
                 format!("verify failed at offset {}, length {block}: flipped: 1 bit differs", at / block * block);
             assert!(ended.stderr.contains(&says), "{method}, bit {bit} of byte {at}: {}", ended.stderr);
             assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
+            let reason = &bench.run().verdict.reasons[0];
+            let counted = "1 operation with wrong data (1 a-reads): wrong data fails the run; the first: read of ";
+            assert!(reason.code == Code::WrongData && reason.text.starts_with(counted), "{}", reason.text);
+            assert!(reason.text.contains(&says), "{}", reason.text);
             assert_eq!(read["verify"]["verified_bytes"], 256 * 1024 - block, "{number}");
             bench.write("data", &right);
         }

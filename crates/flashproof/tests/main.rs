@@ -59,6 +59,7 @@ mod simulated;
 mod simulated_ftl;
 mod size;
 mod sizing_doc;
+mod sleep;
 mod status;
 mod support;
 mod takeover;

@@ -254,6 +254,23 @@ fn other_terms_are_refused_and_a_search_that_ended_shows_its_result_again() {
 }
 
 #[test]
+fn a_drive_that_becomes_slow_just_before_the_end_of_its_confirmation_is_confirmed_for_longer() {
+    let bench = Bench::new();
+    let drive = "sim:channels=1+read-us=400+slow-after-s=119+slow-factor=20";
+    rate(&bench, &[drive, "--from", "0.1", "--slice", "2m"]);
+    let confirmations = series(&bench)
+        .steps
+        .into_iter()
+        .filter(|step| Details::of(step).is_some_and(|details| matches!(details.moved, NextRun::Confirm(_))));
+    let ended: Vec<_> = confirmations.map(|step| (step.multiple, step.duration_sec, step.outcome)).collect();
+    let is_lengthened = |pair: &[(f64, u64, Option<Outcome>)]| {
+        let held_for_a_slice = (pair[0].0, 120, Some(Outcome::Pass));
+        pair[0] == held_for_a_slice && pair[1] == (pair[0].0, 240, Some(Outcome::Fail))
+    };
+    assert!(ended.windows(2).any(is_lengthened), "{ended:?}");
+}
+
+#[test]
 fn what_is_not_found_is_not_called_a_rating() {
     let bench = Bench::new();
     // Six simulated minutes: too few to find the rating.

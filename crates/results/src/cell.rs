@@ -135,10 +135,12 @@ impl Cell {
         counts.slow.record(thresholds_ns, times, unseen_ns, held_ns);
     }
 
-    /// Records `n` failed operations: over every threshold, in no latency histogram.
-    pub fn record_errors(&mut self, n: u64) {
-        self.counts.errors += n;
-        self.record_over_all(n, 0);
+    /// Records failed operations: over every threshold, in no latency histogram. `wrong_data` of them returned wrong
+    /// data.
+    pub fn record_errors(&mut self, errors: u64, wrong_data: u64) {
+        self.counts.errors += errors;
+        self.counts.wrong_data += wrong_data;
+        self.record_over_all(errors, 0);
     }
 
     /// Records `n` operations that were never issued; this program delayed `own_delayed` of them.

@@ -17,7 +17,10 @@ pub struct CellCounts {
     pub ops: u64,
     /// Bytes that the operations moved.
     pub bytes: u64,
+    /// Operations that failed, including `wrong_data`.
     pub errors: u64,
+    /// Reads that returned wrong data. 0 in runs of earlier versions, which count them only in `errors`.
+    pub wrong_data: u64,
     /// Part of `ops` that completed only after the end of the run, or of their stream, while the backlog drained.
     pub overtime: u64,
     /// Operations that were due, but never issued; in run directories of format 1 also lost operations.
@@ -37,6 +40,9 @@ pub struct CellCounts {
     /// Time, nanoseconds, in which the device had operations of the stream in flight and completed nothing for longer
     /// than the largest threshold. Only for judged closed loops.
     pub silent_ns: u64,
+    /// Part of `silent_ns` that the lack of CPUs may explain, see
+    /// [`IntervalCounts::host_silence_ns`](crate::judge::IntervalCounts::host_silence_ns). Only in slices.
+    pub silent_host_ns: u64,
     /// Sum of the report intervals in which the stream had operations on the device, nanoseconds. Only in slices.
     pub active_ns: u64,
     /// Time of the last completion, nanoseconds since the run began; if operations were lost, time of the last
@@ -73,6 +79,12 @@ impl CellCounts {
         self.ops.saturating_add(self.errors).saturating_add(self.unissued).saturating_add(self.lost)
     }
 
+    /// The part of `over`, a count over a threshold, that was slow: a failed operation counts as over every threshold,
+    /// but has no latency.
+    pub(crate) fn slow_of(&self, over: u64) -> u64 {
+        over.saturating_sub(self.errors)
+    }
+
     /// Time of the last completion in an interval that ended at `end_ns`; 0 without a completion.
     pub fn back_ns(&self, end_ns: u64) -> u64 {
         if self.last_back_ns == 0 && self.ops > 0 { end_ns } else { self.last_back_ns }
@@ -107,14 +119,27 @@ impl CellCounts {
     }
 
     /// Every count that can be summed: single counts, and counts by threshold.
-    fn sums(&mut self) -> ([&mut u64; 11], [&mut [u64; THRESHOLDS_MAX]; 9]) {
-        let Self {
-            ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, silent_ns, active_ns, ..
-        } = self;
+    fn sums(&mut self) -> ([&mut u64; 13], [&mut [u64; THRESHOLDS_MAX]; 9]) {
+        let Self { ops, bytes, errors, wrong_data, overtime, unissued, lost, .. } = self;
+        let Self { missed, missed_least, late, silent_ns, silent_host_ns, active_ns, .. } = self;
         let Self { judged_over, judged_least_over, response_over, service_over, slow, .. } = self;
         let [wait_ns, lag_ns, service_ns, unseen_ns, held_ns] = slow.all_mut();
         (
-            [ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, silent_ns, active_ns],
+            [
+                ops,
+                bytes,
+                errors,
+                wrong_data,
+                overtime,
+                unissued,
+                lost,
+                missed,
+                missed_least,
+                late,
+                silent_ns,
+                silent_host_ns,
+                active_ns,
+            ],
             [
                 judged_over,
                 judged_least_over,

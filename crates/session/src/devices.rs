@@ -4,7 +4,7 @@ use crate::console;
 use crate::failure::{Failure, collect_all};
 use device::discover::DeviceFacts;
 use device::discover::DeviceNumber;
-use device::guard::{EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
+use device::guard::{EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal, check_read_once, erase_names};
 use device::target::Target;
 use device::target::Zones;
 use engine::DeviceName;
@@ -220,6 +220,7 @@ fn open_targets<'w, W: Workload + 'w>(
         false => Target::read_only(name.as_str(), unit_bytes(name)).map(Some).map_err(Failure::environment),
     };
     let read_only = spec.device_names.iter().map(open_to_read).collect::<Result<Vec<_>, Failure>>()?;
+    check_read_once(&read_only.iter().flatten().collect::<Vec<_>>()).map_err(Failure::environment)?;
     let requests: Vec<_> = spec.device_names.iter().filter(is_written).map(request).collect();
     // All or none: nothing is erased before the guard agreed to every device.
     let consents = match &requests[..] {

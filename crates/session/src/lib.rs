@@ -18,6 +18,7 @@ pub mod run_directory;
 pub mod runner;
 mod scrape;
 pub mod signals;
+pub mod sleep;
 mod stderr;
 pub mod tracing;
 pub mod user_file;

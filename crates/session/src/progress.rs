@@ -220,7 +220,7 @@ mod tests {
         for _ in 0..8 {
             interval.cells[0].record(&Times::new(0, 0, 50_000, 1_050_000), 0, 512);
         }
-        interval.cells[0].record_errors(1);
+        interval.cells[0].record_errors(1, 0);
         progress.add(&interval);
         assert_eq!(
             progress.line(interval.end_ns, 100),

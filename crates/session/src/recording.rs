@@ -6,6 +6,7 @@ use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::progress::Progress;
 use crate::runner::now_unix_ms;
+use crate::sleep::{SleepInhibitor, SleepWatch};
 use crate::tracing::{self, Tracing};
 use crate::{console, signals};
 use device::observe::telemetry::{Row, Sampler};
@@ -81,6 +82,8 @@ pub struct Recording<'a> {
     sampler: Option<Sampler>,
     /// Samples the block layer, if requested and possible.
     tracing: Option<Tracing>,
+    /// Measurements missing at the end of the run, a sentence each.
+    unmeasured: Vec<String>,
     failures: Vec<String>,
     /// Operations that returned wrong data.
     wrong_data_failures: Vec<String>,
@@ -88,6 +91,11 @@ pub struct Recording<'a> {
     pub records_read: Option<RecordsRead>,
     has_warned_of_workers: bool,
     stopped_at: Option<Instant>,
+    /// Detects a sleep of the machine; simulated drives do not mind.
+    sleep_watch: Option<SleepWatch>,
+    _sleep_inhibitor: Option<SleepInhibitor>,
+    /// End of the run by a sleep of the machine.
+    suspended: Option<End>,
     observer: &'a mut dyn RunObserver,
 }
 
@@ -112,6 +120,7 @@ impl<'a> Recording<'a> {
             engine,
             control,
             options,
+            unmeasured: Vec::new(),
             writer: None,
             sampler: None,
             failures: Vec::new(),
@@ -119,6 +128,9 @@ impl<'a> Recording<'a> {
             records_read: None,
             has_warned_of_workers: false,
             stopped_at: None,
+            sleep_watch: None,
+            _sleep_inhibitor: None,
+            suspended: None,
             observer,
         }
     }
@@ -137,7 +149,9 @@ impl<'a> Recording<'a> {
             self.act_error(&line);
         }
         // The last trace sample must be in the directory before the verdict.
-        drop(self.tracing.take());
+        if let Some(tracing) = self.tracing.take() {
+            tracing.finish(tracing::PATIENCE, &mut self.unmeasured);
+        }
         let verdict = self.verdict(&end);
         if let Some(writer) = self.writer.take() {
             writer.finish(&verdict).map_err(Failure::environment)?;
@@ -155,11 +169,13 @@ impl<'a> Recording<'a> {
     /// there. After a read error the verdict has no explanations.
     fn verdict(&mut self, end: &End) -> Verdict {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
-        // Operations with wrong data come first, even if other failures were earlier.
-        let failures = self.wrong_data_failures.iter().chain(&self.failures).cloned().collect();
         let records_read = self.records_read;
-        let mut verdict = Verdict { blame, failures, records_read, ..self.judge.verdict(end) };
-        verdict.fail_for(self.observer.missed(end));
+        let unmeasured = std::mem::take(&mut self.unmeasured);
+        let mut verdict = Verdict { blame, records_read, unmeasured, ..self.judge.verdict(end) };
+        verdict.describe_failures(self.failures.clone(), self.wrong_data_failures.clone());
+        if self.suspended.is_none() {
+            verdict.fail_for(self.observer.missed(end));
+        }
         verdict.note(self.observer.notes());
         if let Some(metrics) = &mut self.options.metrics {
             metrics.publish(&self.judge, Some(verdict.outcome));
@@ -167,8 +183,11 @@ impl<'a> Recording<'a> {
         verdict
     }
 
-    /// End of the run, as the verdict records it.
+    /// End of the run, as the verdict records it. A sleep of the machine comes first: it may have caused the others.
     pub fn end(&self) -> End {
+        if let Some(suspended) = &self.suspended {
+            return suspended.clone();
+        }
         match self.control.cause() {
             None => End::Completed,
             Some(EndCause::Requested { signal }) => End::Interrupted { signal: signals::name(signal) },
@@ -188,6 +207,15 @@ impl<'a> Recording<'a> {
             Some(EndCause::Stuck { reason: why }) => End::LoadStuck { why },
             Some(EndCause::Failed { message }) => End::EngineFailed { why: message },
         }
+    }
+
+    /// Ends the run if the machine has slept.
+    fn check_sleep(&mut self) {
+        let Some(asleep_ns) = self.sleep_watch.as_ref().and_then(SleepWatch::asleep_ns) else { return };
+        let asleep_ms = asleep_ns / 1_000_000;
+        let errors_before = self.judge.errors();
+        let suspended = self.suspended.get_or_insert(End::Suspended { asleep_ms, errors_before });
+        self.control.stop(EndCause::Failed { message: suspended.to_string() });
     }
 
     /// Adds an error line to ACT's log and prints it on standard output.
@@ -240,6 +268,7 @@ impl Sink for Recording<'_> {
         self.manifest.engine_facts = self.engine.value();
         let is_real = !matches!(self.devices, Devices::Simulated(_));
         if is_real {
+            self._sleep_inhibitor = SleepInhibitor::hold();
             await_start()?;
         }
         self.manifest.started_unix_ms = now_unix_ms();
@@ -265,10 +294,12 @@ impl Sink for Recording<'_> {
         print_act(self.options.act_log, &writer)?;
         self.writer = Some(writer);
         self.tracing = plan.and_then(|plan| Tracing::start(plan, &self.dir, &self.manifest));
+        self.sleep_watch = is_real.then(SleepWatch::start);
         Ok(())
     }
 
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
+        self.check_sleep();
         let telemetry: Vec<_> = match &mut self.sampler {
             Some(sampler) => {
                 let is_last = interval.end_ns >= self.options.settings.duration_ns - self.options.settings.ramp_ns
@@ -286,6 +317,7 @@ impl Sink for Recording<'_> {
             metrics.interval(interval, &self.judge, columns, &telemetry);
         }
         self.progress.interval(interval);
+        self.tracing.take_if(|tracing| !tracing.write_samples());
         if let Some(writer) = &mut self.writer {
             writer.write_interval(interval, &telemetry)?;
             print_act(self.options.act_log, writer)?;
@@ -303,6 +335,7 @@ impl Sink for Recording<'_> {
     }
 
     fn failure(&mut self, failure: &FailedOp) {
+        self.check_sleep();
         let FailedOp { device, kind, offset, len, error, is_wrong_data } = failure;
         let name = &self.manifest.devices[*device];
         let line = match self.manifest.kind().as_str() {
@@ -337,6 +370,7 @@ impl Sink for Recording<'_> {
     }
 
     fn idle(&mut self) {
+        self.check_sleep();
         if !self.control.stopped() {
             return;
         }
@@ -402,4 +436,60 @@ fn print_act(is_enabled: bool, writer: &Writer) -> Result<(), SinkError> {
         return Ok(());
     }
     console::result(&String::from_utf8_lossy(writer.act_text())).map_err(|failure| failure.message.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::{Demand, Engine};
+    use load::run::Pacing;
+    use results::judge::{Code, Outcome, Sla};
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    const SEC: u64 = 1_000_000_000;
+
+    static ASLEEP_NS: AtomicU64 = AtomicU64::new(0);
+
+    /// The verdict on a run with `errors` failed reads, then a sleep of the machine, then a thousand failed reads.
+    fn slept(errors: u64) -> Verdict {
+        let layout = results::testing::layout(&[("reads", true)], 1_000.0, ["d".to_owned()]);
+        let manifest =
+            Manifest { duration_sec: 9, slice_sec: 9, simulated: true, ..Manifest::new(&layout, Sla::default()) };
+        let devices = Devices::Simulated(Vec::new());
+        let engine = EngineFacts::unpaced(&Engine::choose(&Demand::default(), &devices).unwrap());
+        let control = Arc::new(Control::default());
+        let settings = Settings::until_done(Pacing::Spin);
+        let options = Options { quiet: true, heading: None, act_log: false, trace: false, settings, metrics: None };
+        let (parent, mut observer) = (tempfile::tempdir().unwrap(), NoObserver);
+        let dir = parent.path().join("run");
+        let mut recording =
+            Recording::new(dir.clone(), manifest, &devices, &engine, control.clone(), options, &mut observer);
+        recording.ready().unwrap();
+        recording.sleep_watch = Some(SleepWatch::with_clock(|| ASLEEP_NS.load(Ordering::Relaxed)));
+        let mut interval = Interval::new(&layout);
+        interval.end_ns = SEC;
+        interval.cells[0].record_errors(errors, 0);
+        recording.interval(&interval).unwrap();
+        assert_eq!(control.cause(), None);
+        ASLEEP_NS.fetch_add(90 * SEC, Ordering::Relaxed);
+        // An issuing thread ends the run for its errors before the recording looks at the clocks.
+        control.stop(EndCause::Errors { count: 1_000 });
+        interval.clear();
+        (interval.index, interval.end_ns) = (1, 3 * SEC / 2);
+        interval.cells[0].record_errors(1_000, 0);
+        recording.interval(&interval).unwrap();
+        let end = recording.end();
+        assert_eq!(end, End::Suspended { asleep_ms: 90_000, errors_before: errors });
+        let verdict = recording.finish(end).unwrap();
+        assert_eq!(run_dir::read(&dir).unwrap().agrees(), Some(true));
+        verdict
+    }
+
+    #[test]
+    fn errors_count_before_a_sleep_of_the_machine_and_not_after_it() {
+        let verdict = slept(0);
+        assert_eq!((verdict.outcome, verdict.reasons[0].code), (Outcome::Invalid, Code::Suspended), "{verdict}");
+        let verdict = slept(1);
+        assert_eq!((verdict.outcome, verdict.reasons[0].code), (Outcome::Fail, Code::IoError), "{verdict}");
+    }
 }

@@ -14,7 +14,7 @@ use device::discover::DeviceNumber;
 use device::discover::{DeviceFacts, Partition};
 use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{
-    Event, EventOp, Options, Pairing, Request, Trace, TraceError, has_requests, sort_by_time,
+    Event, EventOp, Options, Pairing, Request, Trace, TraceError, has_requests, sort_by_time, stop_instances,
 };
 use results::run_dir::{Manifest, TraceWriter};
 use results::telemetry::{Spread, TraceKind, TraceLine, TraceSize};
@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::{Duration, Instant};
 use sys::process::{self, monotonic_ns};
 
@@ -84,49 +84,87 @@ fn place(index: usize, facts: &DeviceFacts, root: &Path) -> Result<BlockPosition
     }
 }
 
-/// The thread that takes samples. Dropping this value ends the thread, after the current sample is written.
+/// Maximum time to wait for the sampling thread at the end of a run. On a busy host, a thread of the lowest priority may
+/// get no CPU for minutes.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(3);
+
+/// Samples of one run, taken by a thread of the lowest priority. This side writes them.
 #[derive(Debug)]
 pub struct Tracing {
-    stop_sender: Option<Sender<()>>,
-    thread: Option<JoinHandle<()>>,
+    writer: TraceWriter,
+    stop_sender: Sender<()>,
+    /// Gets the lines of each sample, or why the tracing ended. Closed by the end of the thread.
+    samples: Receiver<Result<Vec<TraceLine>, String>>,
 }
 
 impl Tracing {
     /// Starts tracing of the run in `dir`; `None` after a warning if it cannot start.
     pub(crate) fn start(positions: Vec<BlockPosition>, dir: &Path, manifest: &Manifest) -> Option<Self> {
         let began = Instant::now();
-        let warn_ended =
-            |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run continues: {why}"));
         let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| warn_ended(error)).ok()?;
         let (stop_sender, stop_receiver) = channel();
+        let (sample_sender, samples) = channel();
         let quarter = Duration::from_secs(manifest.duration_sec) / 4;
-        let mut sampling = Sampling {
+        let sampling = Sampling {
             positions,
             thresholds_ns: manifest.sla.thresholds_ns().to_vec(),
             length: LENGTH.min(quarter),
             began,
-            writer,
             stop_receiver,
+            sample_sender,
         };
         let run = move || {
             process::lower_priority();
-            if let Err(why) = sampling.run(FIRST_AFTER.min(quarter)) {
-                warn_ended(&why);
+            if let Err(error) = sampling.run(FIRST_AFTER.min(quarter)) {
+                // No receiver: the samples were given up.
+                let _ = sampling.sample_sender.send(Err(error.to_string()));
             }
         };
-        let thread =
-            thread::Builder::new().name("trace".to_owned()).spawn(run).inspect_err(|error| warn_ended(error)).ok()?;
-        Some(Self { stop_sender: Some(stop_sender), thread: Some(thread) })
+        thread::Builder::new().name("trace".to_owned()).spawn(run).inspect_err(|error| warn_ended(error)).ok()?;
+        Some(Self { writer, stop_sender, samples })
+    }
+
+    /// Writes the samples taken so far. False after a warning if the tracing has ended.
+    pub(crate) fn write_samples(&mut self) -> bool {
+        let samples: Vec<_> = self.samples.try_iter().collect();
+        samples.into_iter().all(|sample| self.write(sample))
+    }
+
+    fn write(&mut self, sample: Result<Vec<TraceLine>, String>) -> bool {
+        let written = sample.and_then(|lines| self.writer.append(&lines).map_err(|error| error.to_string()));
+        written.inspect_err(|why| warn_ended(why)).is_ok()
+    }
+
+    /// Ends the current sample and writes the last samples. If the thread does not end within `patience`, gives up its
+    /// sample, and adds a sentence to `unmeasured`.
+    pub(crate) fn finish(mut self, patience: Duration, unmeasured: &mut Vec<String>) {
+        // No receiver: the thread has already ended.
+        let _ = self.stop_sender.send(());
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.samples.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                Ok(sample) => {
+                    if !self.write(sample) {
+                        return;
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+                Err(RecvTimeoutError::Timeout) => {
+                    stop_instances();
+                    let sec = patience.as_secs();
+                    let sentence = format!(
+                        "{UNMEASURED} in the last sample: its thread, which has the lowest priority, got too little CPU \
+                         within {sec} s after the end of the run"
+                    );
+                    return warn_unmeasured(unmeasured, sentence);
+                }
+            }
+        }
     }
 }
 
-impl Drop for Tracing {
-    fn drop(&mut self) {
-        drop(self.stop_sender.take());
-        if let Some(thread) = self.thread.take() {
-            let _ = thread.join();
-        }
-    }
+fn warn_ended(why: &dyn std::fmt::Display) {
+    console::warning(&format!("tracing ended, the run continues: {why}"));
 }
 
 /// State of the sampling thread.
@@ -135,20 +173,22 @@ struct Sampling {
     thresholds_ns: Vec<u64>,
     length: Duration,
     began: Instant,
-    writer: TraceWriter,
     stop_receiver: Receiver<()>,
+    sample_sender: Sender<Result<Vec<TraceLine>, String>>,
 }
 
 impl Sampling {
     /// Samples until stopped. Errors: the reason for an earlier end.
-    fn run(&mut self, first_after: Duration) -> Result<(), String> {
+    fn run(&self, first_after: Duration) -> Result<(), TraceError> {
         let mut next = self.began + first_after;
         let mut events = Vec::new();
         while !self.pause(next.saturating_duration_since(Instant::now())) {
             let at_sec = self.began.elapsed().as_secs_f64();
-            let trace_sample = self.take(&mut events).map_err(|error| error.to_string())?;
+            let trace_sample = self.take(&mut events)?;
             let lines = lines(&trace_sample, at_sec, &self.positions, &self.thresholds_ns);
-            self.writer.append(&lines).map_err(|error| error.to_string())?;
+            if self.sample_sender.send(Ok(lines)).is_err() {
+                return Ok(());
+            }
             // Samples that were missed, as on a machine that slept, are skipped.
             while next <= Instant::now() {
                 next += PERIOD;
@@ -338,6 +378,7 @@ fn spread(times_ns: &mut [u64]) -> Spread {
 mod tests {
     use super::*;
     use device::discover::DeviceNumber;
+    use results::judge::Sla;
     use std::fs;
     use std::time::Duration;
 
@@ -363,6 +404,30 @@ mod tests {
         assert_eq!(at(Some(number(0)), None).map(|place| place.sectors), Ok(0..u64::MAX));
         assert!(at(Some(number(1)), None).unwrap_err().contains("bios"));
         assert!(at(None, None).unwrap_err().contains("file"));
+    }
+
+    #[test]
+    fn samples_are_written_until_the_thread_ends_and_given_up_if_it_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let taken = Taken { requests: vec![request(0, 8, EventOp::Read, 5, 50)], ..Taken::default() };
+        let sample = || Ok(lines(&taken, 1.0, &[place_of(0, 0..8)], &[]));
+        let finish = |name: &str, ends: bool| {
+            let dir = dir.path().join(name);
+            fs::create_dir(&dir).unwrap();
+            let writer = TraceWriter::create(&dir, &Sla::UNLIMITED.parse().unwrap()).unwrap();
+            let (stop_sender, _stop_receiver) = channel();
+            let (sample_sender, samples) = channel();
+            sample_sender.send(sample()).unwrap();
+            let thread = (!ends).then_some(sample_sender);
+            let mut unmeasured = Vec::new();
+            Tracing { writer, stop_sender, samples }.finish(Duration::from_millis(10), &mut unmeasured);
+            drop(thread);
+            (unmeasured, fs::read_to_string(dir.join("trace.csv")).unwrap().lines().count())
+        };
+        assert_eq!(finish("ended", true), (Vec::new(), 2));
+        let (unmeasured, lines) = finish("stuck", false);
+        assert!(unmeasured[0].contains("got too little CPU within 0 s"), "{unmeasured:?}");
+        assert_eq!(lines, 2);
     }
 
     fn request(sector: u64, sectors: u32, op: EventOp, queue_ns: u64, device_ns: u64) -> Request {

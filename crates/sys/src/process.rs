@@ -234,6 +234,14 @@ pub fn monotonic_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)
 }
 
+/// Time that the machine has slept (suspend, hibernation) since its boot, nanoseconds: `CLOCK_BOOTTIME`, which counts
+/// this time, minus `CLOCK_MONOTONIC`, which does not. Pauses of a virtual machine stop both clocks.
+pub fn asleep_ns() -> u64 {
+    // A pause of this thread between the two readings makes the difference smaller, never larger.
+    let difference_ns = |_| clock_ns(libc::CLOCK_BOOTTIME).unwrap_or(0).saturating_sub(monotonic_ns());
+    (0..3).map(difference_ns).max().unwrap_or(0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -141,7 +141,9 @@ pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> StageResult {
     let drive_streams = verdict.streams.iter().filter(|stream| stream.name.starts_with(&prefix));
     let errors: u64 = drive_streams.map(|stream| stream.errors).sum();
     let (outcome, reason) = match &verdict.end {
-        end if errors > 0 => (Outcome::Fail, format!("{} ({end})", count(errors, "I/O error"))),
+        end if errors > 0 && !end.excuses_errors() => {
+            (Outcome::Fail, format!("{} ({end})", count(errors, "I/O error")))
+        }
         end @ End::DeviceGone { device } if device == name => (Outcome::Fail, end.to_string()),
         End::Completed | End::Enough { .. } => (Outcome::Pass, "ran to its end without an I/O error".to_owned()),
         end @ (End::DeviceGone { .. } | End::TooManyErrors { .. }) => {

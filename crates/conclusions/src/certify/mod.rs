@@ -179,8 +179,9 @@ fn by_limits(verdict: &Verdict) -> StageResult {
 fn by_completion(verdict: &Verdict) -> StageResult {
     let judged = |outcome, reason| StageResult { outcome, reason, notes: Vec::new() };
     let time_text = format!("after {:.0} of {} s", verdict.ran_sec, Grouped(verdict.duration_sec));
-    let is_broken =
-        |reason: &&Reason| matches!(reason.code, Code::IoError | Code::DeviceGone | Code::Lost | Code::Late);
+    let is_broken = |reason: &&Reason| {
+        matches!(reason.code, Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost | Code::Late)
+    };
     if let Some(broken) = verdict.reasons.iter().find(is_broken) {
         return judged(
             Outcome::Fail,

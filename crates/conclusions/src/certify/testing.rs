@@ -26,6 +26,8 @@ pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
 pub(crate) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
     Verdict {
         failures: Vec::new(),
+        wrong_data: Vec::new(),
+        unmeasured: Vec::new(),
         workloads: Vec::new(),
         format_version: VERDICT_FORMAT_VERSION,
         outcome,

@@ -517,7 +517,17 @@ mod tests {
         let shares = vec![Shares { group: "reads on d".into(), share, margin, p99_ns: None, achieved_iops: 1.0 }];
         let (reason, why) = (why.to_owned(), why.to_owned());
         let (rounds_judged, rounds, spells) = (5, 5, vec![Spells::default(); 3]);
-        let judged = JudgedStep { seen, why, rounds_judged, rounds, shares, spells, whole: true, has_moved: false };
+        let judged = JudgedStep {
+            seen,
+            why,
+            rounds_judged,
+            rounds,
+            shares,
+            spells,
+            whole: true,
+            has_moved: false,
+            ends_in_new_spell: false,
+        };
         Step {
             rule: if let NextRun::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
             outcome: None,

@@ -111,6 +111,10 @@ pub struct JudgedStep {
     /// True if the drive settled at other shares than before it was overdriven.
     #[serde(default)]
     pub has_moved: bool,
+    /// True if the first slow spell began in the last [`ROUNDS_MIN`] rounds and still lasted at the end: the step does
+    /// not show if the drive stays slow.
+    #[serde(default)]
+    pub ends_in_new_spell: bool,
 }
 
 impl JudgedStep {
@@ -217,6 +221,7 @@ impl Watcher {
             shares: self.shares(rounds_judged),
             spells: spells.reduce(worst).unwrap_or_default(),
             whole: is_completed,
+            ends_in_new_spell: self.ends_in_new_spell(),
         }
     }
 
@@ -267,6 +272,13 @@ impl Watcher {
                 (StepOutcome::Held, format!("within the limits: {}{worse}", self.nearest(rounds_judged)))
             }
         }
+    }
+
+    fn ends_in_new_spell(&self) -> bool {
+        let round_sec = self.rounds.round_sec;
+        let [now_sec, window_sec] = [self.rounds.count(), ROUNDS_MIN].map(|rounds| (rounds as u64 * round_sec) as f64);
+        let mut spells = self.rounds.series.iter().flat_map(|series| &series.spells);
+        spells.any(|spells| spells.has_just_begun(now_sec, window_sec))
     }
 
     /// Length of a window with several spells, rounds; `wait_sec` gives the longest time until a spell.

@@ -31,6 +31,7 @@ mod signatures;
 mod target_devices;
 
 use crate::discover;
+use crate::target::{OpenError, Target};
 pub use ask::{Asker, EraseAnswers, Question, ask_on_terminal, erase_names};
 use ask::{DeviceNames, NameMatch};
 pub(crate) use claim::{Opened, STAT_BLOCK_BYTES, check_size, finish, open_to_read};
@@ -49,7 +50,7 @@ pub use refusal::{GuardRefusals, Reason, Refusal};
 use results::parallel::in_parallel;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use target_devices::Overlap;
+use target_devices::{Overlap, TargetDevices};
 
 #[cfg(test)]
 pub(crate) use preparation::tests::prepared as prepared_for_tests;
@@ -240,15 +241,41 @@ fn check_named_twice(requests: &[Request], targets: &[ResolvedTarget]) -> Result
                 (None, None) if request.path == requests[index].path => Overlap::Bytes,
                 _ => return None,
             };
-            let other = request.path.clone();
-            Some(match (overlap, &target.facts.wwid) {
-                (Overlap::Drive, Some(wwid)) => Reason::SameDrive { other, wwid: wwid.clone() },
-                _ => Reason::NamedTwice { other },
-            })
+            Some(reason_of_overlap(overlap, &request.path, target.facts.wwid.as_deref()))
         })
     };
     let checks = (0..targets.len()).map(|at| conflict_with_earlier(at).map_or(Ok(()), |reason| Err(vec![reason])));
     all(checks, requests).map(|_| ())
+}
+
+fn reason_of_overlap(overlap: Overlap, other: &str, wwid: Option<&str>) -> Reason {
+    let other = other.to_owned();
+    match (overlap, wwid) {
+        (Overlap::Drive, Some(wwid)) => Reason::SameDrive { other, wwid: wwid.to_owned() },
+        _ => Reason::NamedTwice { other },
+    }
+}
+
+/// Why one of `targets`, which are open for reading, cannot be read together with an earlier one: both have bytes in
+/// common, so that the device would get a multiple of the configured load.
+pub fn check_read_once(targets: &[&Target]) -> Result<(), OpenError> {
+    if targets.len() < 2 {
+        return Ok(());
+    }
+    let root = Path::new("/");
+    let mut known: Vec<(&Target, TargetDevices)> = Vec::new();
+    for target in targets {
+        let error = |reason: Reason| OpenError { device: target.name().to_owned(), reason };
+        let resolved = discover::resolve(Path::new(target.name()), root).map_err(|why| error(why.into()))?;
+        let devices = TargetDevices::of(&resolved, root).map_err(|why| error(why.into()))?;
+        for (earlier, earlier_devices) in &known {
+            if let Some(overlap) = earlier_devices.overlaps(&devices) {
+                return Err(error(reason_of_overlap(overlap, earlier.name(), target.facts().wwid.as_deref())));
+            }
+        }
+        known.push((target, devices));
+    }
+    Ok(())
 }
 
 /// Asks about every device with data. Without anybody to ask, collects all refusals. A person who answers "no" is asked

@@ -240,8 +240,8 @@ impl Recorder {
     /// Records a failed operation due at `intended_ns`. `data_error`: what is wrong with the data, if anything.
     pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, data_error: Option<String>) {
         let &Request { cell, kind, offset, len, .. } = request;
-        self.record(cell, intended_ns, |cell| cell.record_errors(1));
         let is_wrong_data = outcome.is_wrong_data() || data_error.is_some();
+        self.record(cell, intended_ns, |cell| cell.record_errors(1, u64::from(is_wrong_data)));
         // Wrong data is reported regardless of the number of other failures.
         let logged = if is_wrong_data { &mut self.wrong_data_logged } else { &mut self.failures_logged };
         if *logged < FAILURES_TOLD_MAX {
@@ -332,9 +332,12 @@ impl Recorder {
         let cpu_ns = self.used_cpu_ns();
         if std::mem::take(&mut self.is_ramping) {
             // Failed operations count even during the ramp.
-            let errors: Vec<_> = self.current.cells.iter().map(|cell| cell.counts.errors).collect();
+            let failed: Vec<_> =
+                self.current.cells.iter().map(|cell| (cell.counts.errors, cell.counts.wrong_data)).collect();
             self.current.clear();
-            self.current.cells.iter_mut().zip(errors).for_each(|(cell, errors)| cell.record_errors(errors));
+            for (cell, (errors, wrong_data)) in self.current.cells.iter_mut().zip(failed) {
+                cell.record_errors(errors, wrong_data);
+            }
             self.cpu_ns = cpu_ns;
             self.run_delay.as_mut().map(RunDelay::since_last_ns);
             return self.set_end();

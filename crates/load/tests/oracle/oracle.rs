@@ -455,13 +455,15 @@ impl Ran<'_> {
         };
         for Stretch { first, last, is_cut } in self.stretches(fates) {
             let (wanted, over) = count(first, last);
+            // A failed operation has no latency.
+            let failed = fates.iter().filter(|fate| (first..=last).contains(&fate.slice) && fate.failed).count() as u64;
             let exceeded = |wanted: u64| {
                 let over = |threshold_ns: u64| {
                     limits
                         .iter()
                         .zip(&over)
                         .find(|((_, known_ns), _)| *known_ns == threshold_ns)
-                        .map_or(0, |(_, over)| *over)
+                        .map_or(0, |(_, over)| *over - failed)
                 };
                 own.iter().any(|(share_ppb, threshold_ns)| is_share(over(*threshold_ns), wanted, *share_ppb))
             };

@@ -24,6 +24,7 @@ use session::failure::Failure;
 use session::progress::REFRESH_INTERVAL;
 use session::runner::command;
 use session::signals::SignalHandler;
+use session::sleep::SleepInhibitor;
 use status::Bars;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -103,6 +104,7 @@ impl Preparation {
                 ))?;
             }
         }
+        let _sleep_inhibitor = simulated.is_none().then(SleepInhibitor::hold).flatten();
         let job_ends = self.work(jobs, simulated.is_some())?;
         self.print_results(&job_ends)
     }

@@ -24,6 +24,9 @@ const PATIENCE: FailureLimits = FailureLimits::with_errors(100);
 /// The search ends after this many consecutive steps that flashproof or its host limited.
 const OUR_LIMIT_MAX: u32 = 3;
 
+/// Maximum number of slices to which a confirmation is lengthened.
+const LENGTHENED_MAX: u64 = 4;
+
 /// Number of ratings tried in a dry run, and their range: the first load divided by [`RANGE_BELOW`] to the highest load
 /// times [`RANGE_ABOVE`].
 const RATINGS_TRIED: u32 = 200;
@@ -44,6 +47,8 @@ pub(super) struct SearchRun<'a> {
     our_limit: u32,
     /// True if the time limit ended a step before it had a result.
     is_time_up: bool,
+    /// Minimum length of the next confirmation, slices.
+    lengthened: u64,
 }
 
 impl<'a> SearchRun<'a> {
@@ -57,6 +62,7 @@ impl<'a> SearchRun<'a> {
             ran_sec: 0.0,
             our_limit: 0,
             is_time_up: false,
+            lengthened: 1,
         };
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
@@ -71,7 +77,7 @@ impl<'a> SearchRun<'a> {
     /// The next run. `Err`: the finding of the search, if no run is needed, or none fits into the time.
     pub(super) fn next(&self) -> Result<NextRun, SearchResult> {
         let next_run = self.search.next()?;
-        let needed_sec = self.request.least_sec(next_run, self.wait_sec);
+        let needed_sec = self.request.least_sec(next_run, self.wait_sec).max(self.lengthened_sec(next_run));
         match self.request.max_sec {
             Some(_) if self.is_time_up => Err(self.search.finding(Stop::TimeUp)),
             Some(max_sec) if self.ran_sec + needed_sec as f64 > max_sec => Err(self.search.finding(Stop::TimeUp)),
@@ -118,7 +124,7 @@ impl<'a> SearchRun<'a> {
         let request = self.request;
         let step = self.step(next_run, &series_dir.series);
         let (duration_sec, slice) = (step.duration_sec, request.slice(next_run.multiple()));
-        let longest_sec = request.longest_sec(next_run, self.wait_sec);
+        let longest_sec = self.longest_sec(next_run);
         let load = match request.load(next_run.multiple(), duration_sec) {
             Ok(load) => load,
             Err(failure) => {
@@ -167,6 +173,17 @@ impl<'a> SearchRun<'a> {
         Ok(ControlFlow::Continue(()))
     }
 
+    /// Maximum duration of `next_run`, seconds.
+    fn longest_sec(&self, next_run: NextRun) -> u64 {
+        self.request.longest_sec(next_run, self.wait_sec).max(self.lengthened_sec(next_run))
+    }
+
+    /// Minimum duration of a confirmation, seconds; 0 for other runs.
+    fn lengthened_sec(&self, next_run: NextRun) -> u64 {
+        let is_confirmation = matches!(next_run, NextRun::Confirm(_));
+        if is_confirmation { self.lengthened * self.request.slice(next_run.multiple()).sec } else { 0 }
+    }
+
     fn target(&self, next_run: NextRun) -> StepPurpose {
         match next_run {
             // The confirmation covers the rare events of a simulated drive, at little cost.
@@ -183,6 +200,11 @@ impl<'a> SearchRun<'a> {
     fn record_result(&mut self, next_run: NextRun, judged: &JudgedStep) {
         self.our_limit = if judged.seen == StepOutcome::OurLimit { self.our_limit + 1 } else { 0 };
         self.wait_sec = self.wait_sec.max(judged.longest_wait_sec());
+        if self.is_undecided(next_run, judged) {
+            self.lengthened *= 2;
+            return;
+        }
+        self.lengthened = 1;
         match judged.seen {
             StepOutcome::Held => {
                 self.shares.push((next_run, judged.shares.clone()));
@@ -200,6 +222,13 @@ impl<'a> SearchRun<'a> {
         }
     }
 
+    /// True if `next_run` must be repeated as a longer run: a confirmation that was held, but ended just after the drive
+    /// became slow.
+    fn is_undecided(&self, next_run: NextRun, judged: &JudgedStep) -> bool {
+        let is_confirmation = matches!(next_run, NextRun::Confirm(_)) && judged.seen == StepOutcome::Held;
+        is_confirmation && judged.ends_in_new_spell && self.lengthened < LENGTHENED_MAX
+    }
+
     /// The step of a run, marked as begun.
     fn step(&self, next_run: NextRun, series: &Series) -> Step {
         let (request, multiple) = (self.request, next_run.multiple());
@@ -212,7 +241,7 @@ impl<'a> SearchRun<'a> {
         let dir = format!("{:02}-{}", series.steps.len() + 1, name.replace(" at ", "-"));
         let devices = (0..series.devices.len()).collect();
         let round_sec = request.slice(multiple).round_sec;
-        let duration_sec = request.longest_sec(next_run, self.wait_sec).min(left_sec / round_sec * round_sec);
+        let duration_sec = self.longest_sec(next_run).min(left_sec / round_sec * round_sec);
         Step::planned(name, dir, multiple, devices, duration_sec, rule).begun(now_unix_ms())
     }
 }

@@ -244,7 +244,7 @@ impl RunReport {
             steadiness_in_words,
             device_waf: counters::device_waf(&counters),
             counters,
-            unmeasured: unmeasured(&manifest, &timeline),
+            unmeasured: unmeasured(&manifest, &verdict, &timeline),
             method: words::method(&manifest),
             manifest: manifest.clone(),
             damage,
@@ -307,11 +307,11 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
     pairs
 }
 
-/// Missing measurements from the manifest, and empty columns of telemetry.
-fn unmeasured(manifest: &Manifest, timeline: &Timeline) -> Vec<String> {
+/// Missing measurements from manifest and verdict, and empty columns of telemetry.
+fn unmeasured(manifest: &Manifest, verdict: &Verdict, timeline: &Timeline) -> Vec<String> {
     let empty = timeline.columns.iter().filter(|column| !column.bins.any()).map(|column| column.name.as_str());
     let empty: Vec<&str> = empty.collect();
-    let mut all = manifest.unmeasured.clone();
+    let mut all = [&*manifest.unmeasured, &*verdict.unmeasured].concat();
     if !empty.is_empty() {
         all.push(format!("these columns of telemetry.csv are empty: {}", empty.join(", ")));
     }

@@ -114,6 +114,9 @@ pub struct RunStatus {
     pub current: Option<CurrentShares>,
     /// The worst share so far relative to its limit; `None` without limits.
     pub worst: Option<Deciding>,
+    /// Time for which the issuing threads waited for a CPU, as a fraction of the time in which they could run; `None` if
+    /// the fraction is small.
+    pub cpu_wait_share: Option<f64>,
     /// 99th percentile of service times in the newest window, by judged stream, nanoseconds.
     pub p99_ns: Vec<(String, u64)>,
     /// Errors so far, all streams.
@@ -145,6 +148,7 @@ impl RunStatus {
         let last = LastInterval::of(&mut intervals, &mut judge)?;
         let verdict = judge.verdict(&End::Unrecorded);
         let mut this = Self::new(dir, &manifest, &verdict, last, now);
+        this.cpu_wait_share = judge.cpu_wait_share();
         this.remarks.extend(intervals.damage().map(str::to_owned));
         if manifest.process.is_none() {
             this.remarks.push("the manifest names no process: only the files show if the run goes on".to_owned());
@@ -168,6 +172,7 @@ impl RunStatus {
         let mut intervals = Intervals::open(dir, manifest)?;
         let last = LastInterval::of(&mut intervals, &mut judge)?;
         let mut this = Self::new(dir, manifest, &run.verdict, last, now);
+        this.cpu_wait_share = judge.cpu_wait_share();
         this.phase = Phase::Ended;
         this.remarks.extend(run.remarks);
         this.current = None;
@@ -204,6 +209,7 @@ impl RunStatus {
             thresholds: manifest.sla.limits().iter().map(|limit| limit.threshold_text()).collect(),
             current: current(verdict, manifest),
             worst: verdict.decided_by.clone().filter(|_| !verdict.has_no_limits()),
+            cpu_wait_share: None,
             p99_ns,
             errors: verdict.streams.iter().map(|stream| stream.errors).sum(),
             temperatures: last.temperatures,

@@ -71,6 +71,32 @@ fn a_run_that_goes_on_tells_what_it_recorded() {
 }
 
 #[test]
+fn a_share_that_only_own_delays_bring_over_its_limit_is_not_the_device_s() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("run");
+    let text_of = |own_ns: u64| {
+        let _ = fs::remove_dir_all(&dir);
+        let mut writer = Writer::create(&dir, &manifest(), &[]).unwrap();
+        let mut interval = Interval::new(&manifest().layout());
+        for index in 0..25 {
+            (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
+            (interval.cpu_ns, interval.run_delay_ns) = (SEC / 10, own_ns);
+            (0..100).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 2_000_000), own_ns, 512));
+            writer.write_interval(&interval, &[]).unwrap();
+            interval.clear();
+        }
+        status(&dir, 0, ProcessState::Running).to_string()
+    };
+    let text = text_of(SEC / 10);
+    assert!(text.contains("so far             INVALID: waited for a CPU 50.0 % of the time"), "{text}");
+    assert!(text.contains("with this program's own delays, 100 % of reads"), "{text}");
+    assert!(!text.contains("OVER A LIMIT"), "{text}");
+    let text = text_of(0);
+    assert!(text.contains("OVER A LIMIT: 100 % of reads"), "{text}");
+    assert!(!text.contains("INVALID") && !text.contains("waited for a CPU"), "{text}");
+}
+
+#[test]
 fn a_run_that_operations_end_tells_how_many_are_done_and_the_time_left_by_their_rate() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("run");

@@ -4,6 +4,7 @@ use super::{CurrentShares, Phase, RunStatus, SeriesStatus, Status, StepStatus};
 use crate::comparison::CandidateKind;
 use crate::words;
 use conclusions::series::{Purpose, State};
+use results::judge::{Code, Outcome};
 use results::run_dir::ProcessState;
 use results::units;
 use std::fmt;
@@ -62,9 +63,8 @@ impl fmt::Display for RunStatus {
             writeln!(f, "  {:<18} {}", "slice so far", self.shares_text(shares))?;
         }
         // A finished run has its verdict above instead.
-        if let Some(worst) = self.worst.as_ref().filter(|_| !self.phase.is_over()) {
-            let reached = if worst.is_over() { "OVER A LIMIT: " } else { "" };
-            writeln!(f, "  {:<18} {reached}{worst}", "worst slice")?;
+        if !self.phase.is_over() {
+            self.fmt_so_far(f)?;
         }
         writeln!(f, "  {:<18} {}", "errors", self.errors)?;
         let celsius = self.temperatures.iter().map(|at| format!("{} {:.0} C", at.device, at.celsius));
@@ -77,6 +77,27 @@ impl fmt::Display for RunStatus {
 }
 
 impl RunStatus {
+    /// Writes the worst share so far, and this program's own delays. By the rules of the verdict, a share that reached
+    /// its limit only because of own delays is not the device's.
+    fn fmt_so_far(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let own_lag = self.result.reasons.first().filter(|reason| reason.code == Code::OwnLag);
+        if let Some(worst) = &self.worst {
+            let reached = match self.result.outcome {
+                Outcome::Fail if worst.is_over() => "OVER A LIMIT: ",
+                _ if worst.is_over() => "with this program's own delays, ",
+                _ => "",
+            };
+            writeln!(f, "  {:<18} {reached}{worst}", "worst slice")?;
+        }
+        let waited = self.cpu_wait_share.map(|share| format!("waited for a CPU {} of the time", units::percent(share)));
+        match (own_lag, waited) {
+            (Some(_), Some(waited)) => writeln!(f, "  {:<18} INVALID: {waited}", "so far"),
+            (Some(reason), None) => writeln!(f, "  {:<18} INVALID: {reason}", "so far"),
+            (None, Some(waited)) => writeln!(f, "  {:<18} {waited}", "this program"),
+            (None, None) => Ok(()),
+        }
+    }
+
     fn phase_text(&self) -> String {
         let pid = self.pid.map(|pid| format!(" (process {pid})")).unwrap_or_default();
         let ago = self.recorded_ago_sec.map(units::span_about);

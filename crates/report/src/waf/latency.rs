@@ -204,7 +204,7 @@ mod tests {
         for _ in 0..ops {
             cell.record(&results::times::Times::new(0, wait_ns, wait_ns, wait_ns + service_ns), 0, 512);
         }
-        cell.record_errors(errors);
+        cell.record_errors(errors, 0);
         Latency::new(("a", "reads"), &cell, Backlog { in_flight: 20, waiting, late: 0 }, 10.0)
     }
 

@@ -25,9 +25,9 @@ pub use accumulate::Blamer;
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::cells_of;
 use crate::counts::CellCounts;
-use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, TestedObject, Window, between_text};
+use crate::judge::{GroupCounts, Judge, JudgePlan, Limit, Window, between_text};
 use crate::telemetry::Column;
-use crate::units::{Grouped, ThresholdText, count, duration, percent, percent_exact, percent_whole};
+use crate::units::{Grouped, ThresholdText, duration, percent, percent_exact, percent_whole};
 use accumulate::SlowConditions;
 use std::ops::Range;
 
@@ -76,12 +76,13 @@ impl BlamedWindow<'_> {
     }
 
     /// Operations over the threshold by wait + service, or by response time if only the response times reach the limit.
+    /// Failed operations have no times and are not included.
     fn over(&self) -> u64 {
-        let judged = self.at(&self.counts.judged_over);
+        let judged = self.counts.slow_of(self.at(&self.counts.judged_over));
         if self.limit.is_exceeded(judged, self.counts.counted_ops()) {
             judged
         } else {
-            self.at(&self.counts.response_over)
+            self.counts.slow_of(self.at(&self.counts.response_over))
         }
     }
 
@@ -129,13 +130,12 @@ struct Shares {
     service: f64,
     /// Part of `service`: the waits for a slot.
     behind_slow_ops: f64,
-    failed: f64,
 }
 
 impl Shares {
     fn of(subject: &BlamedWindow<'_>) -> Self {
-        let CellCounts { errors, unissued, lost, slow, .. } = &subject.counts;
-        let slow_ops = subject.at(&subject.counts.response_over).max(1) as f64;
+        let CellCounts { unissued, lost, slow, .. } = &subject.counts;
+        let slow_ops = subject.counts.slow_of(subject.at(&subject.counts.response_over)).max(1) as f64;
         let wait_ns = subject.at(&slow.wait_ns) as f64;
         let (seen_late_ns, held_ns) = (subject.at(&slow.unseen_ns) as f64, subject.at(&slow.held_ns) as f64);
         let ours_ns = subject.at(&slow.lag_ns) as f64 + seen_late_ns + held_ns;
@@ -143,12 +143,11 @@ impl Shares {
         let service_ns = (subject.at(&slow.service_ns) as f64 - seen_late_ns).max(0.0);
         let total_ns = (wait_ns + ours_ns + service_ns).max(1.0);
         let weight = subject.with_times() as f64 / slow_ops / total_ns;
-        let (failed, never_completed) = (*errors as f64 / slow_ops, unissued.saturating_add(*lost) as f64 / slow_ops);
+        let never_completed = unissued.saturating_add(*lost) as f64 / slow_ops;
         let mut shares = Self {
             own_delay: ours_ns * weight,
             wait: wait_ns * weight,
             service: service_ns * weight,
-            failed,
             behind_slow_ops: 0.0,
         };
         // Operations that never completed are charged to the larger delay of the other operations: this program's
@@ -188,12 +187,12 @@ impl Blamer {
         for (slice, from_sec, counts) in slices.chain(judge.share_windows_between(group).map(of_window)) {
             for (threshold, limit) in judge.plan.limits_of(group.stream).enumerate() {
                 let Some(limit) = limit else { continue };
-                let is_exceeded =
-                    |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.counted_ops());
+                let is_exceeded = |over: u64| limit.is_exceeded(counts.slow_of(over), counts.counted_ops());
                 let is_known = |known: &BlamedWindow<'_>| {
                     known.threshold == threshold && [slice, slice + 1].contains(&known.slice)
                 };
-                let is_over = is_exceeded(&counts.judged_over) || is_exceeded(&counts.response_over);
+                let is_over =
+                    is_exceeded(counts.judged_over[threshold]) || is_exceeded(counts.response_over[threshold]);
                 if !is_over || from_sec.is_some() && blamed.iter().any(is_known) {
                     continue;
                 }
@@ -250,8 +249,6 @@ fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
     for (cause, fraction, evidence) in service::service_causes(subject, &shares) {
         add(cause, shares.service * fraction, evidence);
     }
-    let failing = if subject.plan.tested == TestedObject::Server { Cause::Server } else { Cause::Device };
-    add(failing, shares.failed, format!("{} failed", count(subject.counts.errors, "operation")));
     parts.sort_by(|a, b| b.share.unwrap_or(0.0).total_cmp(&a.share.unwrap_or(0.0)));
     if let Some(largest) = parts.first_mut() {
         note_if_over_without_cause(subject, largest);
@@ -270,7 +267,7 @@ fn parts(subject: &BlamedWindow<'_>) -> Vec<BlamePart> {
 /// fractions of time, and a few long operations can have most of the time.
 fn note_if_over_without_cause(subject: &BlamedWindow<'_>, largest: &mut BlamePart) {
     let over_without_delay = match largest.cause {
-        Cause::OurLag => subject.at(&subject.counts.judged_least_over),
+        Cause::OurLag => subject.counts.slow_of(subject.at(&subject.counts.judged_least_over)),
         Cause::SlotWait => subject.at(&subject.counts.service_over),
         _ => return,
     };

@@ -59,6 +59,13 @@ impl Judge {
     pub fn verdict(&self, end: &End) -> Verdict {
         verdict(self, end, None)
     }
+
+    /// Time for which the issuing threads waited for a CPU, as a fraction of the time in which they could run; `None` if
+    /// the fraction is small.
+    pub fn cpu_wait_share(&self) -> Option<f64> {
+        let share = self.run_delay_ns as f64 / self.run_delay_ns.saturating_add(self.cpu_ns).max(1) as f64;
+        Some(share).filter(|share| *share >= RUN_DELAY_REPORTED_MIN)
+    }
 }
 
 /// The verdict of a run with this `end`. If another workload ended the run, `other_workload_end` describes why.
@@ -95,6 +102,8 @@ fn verdict(judge: &Judge, end: &End, other_workload_end: Option<&str>) -> Verdic
         end: end.clone(),
         reasons,
         failures: Vec::new(),
+        wrong_data: Vec::new(),
+        unmeasured: Vec::new(),
         missed: Vec::new(),
         notes: Vec::new(),
         records_read: None,
@@ -131,7 +140,7 @@ fn outcome_and_reasons(
     let ReasonLists { failures, mut doubts, undone, mut notes } = findings;
     let too_slow = worst.filter(|worst| worst.is_over());
     let too_slow = too_slow.map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
-    let is_stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag();
+    let is_stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag() && !end.is_suspended();
     let unlimited = judge.plan.has_no_limits();
     let mut outcome = match () {
         () if !failures.is_empty() => Outcome::Fail,
@@ -202,8 +211,13 @@ impl ReasonLists {
         self.doubts.push(Reason::new(Code::OwnLag, text));
     }
 
-    /// Collects failures that no lower load would avoid.
+    /// Collects failures that no lower load would avoid. After a sleep of the machine, failures do not count, because
+    /// the drive may have lost power.
     fn add_failures(&mut self, judge: &Judge, end: &End) {
+        if end.excuses_errors() {
+            return;
+        }
+        self.failures.extend(wrong_data(judge).map(|text| Reason::new(Code::WrongData, text)));
         self.failures.extend(end.failure().map(|code| Reason::new(code, end.to_string())));
         self.failures.extend(failed_operations(judge).map(|text| Reason::new(Code::IoError, text)));
         self.failures.extend(judge.lost().into_iter().map(|text| Reason::new(Code::Lost, text)));
@@ -211,6 +225,9 @@ impl ReasonLists {
 
     /// Collects doubts: this program may have caused the result, or there is nothing to judge.
     fn add_doubts(&mut self, judge: &Judge, end: &End, bounds: &Bounds<'_>) {
+        if end.is_suspended() {
+            self.doubts.push(Reason::new(Code::Suspended, end.to_string()));
+        }
         if end.is_our_lag() {
             let noun = judge.plan.tested.noun();
             self.own_lag(format!("{end}; this says nothing about the {noun}"));
@@ -268,7 +285,16 @@ impl ReasonLists {
             }
         }
         self.undone.extend(judge.too_late(end).into_iter().map(|text| Reason::new(Code::Late, text)));
-        self.undone.extend(judge.silent(end).into_iter().map(|text| Reason::new(Code::Silence, text)));
+        for (silence, is_explained) in judge.silent(end) {
+            if is_explained {
+                self.own_lag(format!(
+                    "{silence}; this program's threads waited for a CPU for so long that the kernel's own threads may have \
+                     waited as long; use a less busy machine"
+                ));
+            } else {
+                self.undone.push(Reason::new(Code::Silence, silence));
+            }
+        }
         for (slow, share) in judge.below_rate(end) {
             match judge.cpu_wait_explains(share) {
                 true => self.own_lag(format!(
@@ -325,6 +351,10 @@ impl End {
         }
     }
 
+    fn is_suspended(&self) -> bool {
+        matches!(self, Self::Suspended { .. })
+    }
+
     /// True if this program's own lag ended the run, so that the run says nothing about the device.
     fn is_our_lag(&self) -> bool {
         matches!(self, Self::LagExceeded { whose: Whose::Ours, .. })
@@ -333,25 +363,31 @@ impl End {
 
 /// Describes the fraction of the issuing threads' runnable time without a CPU; empty if the fraction is small.
 fn without_cpu(judge: &Judge) -> String {
-    let share = judge.run_delay_ns as f64 / judge.run_delay_ns.saturating_add(judge.cpu_ns).max(1) as f64;
-    match share {
-        share if share < RUN_DELAY_REPORTED_MIN => String::new(),
-        share => {
-            format!("; its threads waited for a CPU during {} of the time in which they could run", percent(share))
-        }
-    }
+    judge.cpu_wait_share().map_or_else(String::new, |share| {
+        format!("; its threads waited for a CPU during {} of the time in which they could run", percent(share))
+    })
 }
 
 fn failed_operations(judge: &Judge) -> Option<String> {
-    let errors: u64 = judge.totals.iter().map(|total| total.errors).sum();
-    let named = judge.plan.streams.iter().zip(&judge.totals).filter(|(_, total)| total.errors > 0);
-    let by_stream: Vec<_> = named.map(|(info, total)| format!("{} {}", Grouped(total.errors), info.name)).collect();
-    let failed = units::count(errors, judge.plan.tested.error());
-    (errors > 0).then(|| format!("{failed} ({}): any error fails the run", by_stream.join(", ")))
+    let (errors, by_stream) = by_stream(judge, |total| total.errors - total.wrong_data.min(total.errors))?;
+    Some(format!("{} ({by_stream}): any error fails the run", units::count(errors, judge.plan.tested.error())))
+}
+
+fn wrong_data(judge: &Judge) -> Option<String> {
+    let (reads, by_stream) = by_stream(judge, |total| total.wrong_data)?;
+    Some(format!("{} with wrong data ({by_stream}): wrong data fails the run", units::count(reads, "operation")))
+}
+
+/// Sum of `count_of` over all streams, and the counts of the streams as text; `None` if the sum is 0.
+fn by_stream(judge: &Judge, count_of: fn(&CellCounts) -> u64) -> Option<(u64, String)> {
+    let counts = judge.plan.streams.iter().zip(judge.totals.iter().map(count_of)).filter(|(_, count)| *count > 0);
+    let texts: Vec<_> = counts.clone().map(|(info, count)| format!("{} {}", Grouped(count), info.name)).collect();
+    let sum = counts.map(|(_, count)| count).sum();
+    (sum > 0).then(|| (sum, texts.join(", ")))
 }
 
 /// The worst share over all windows of a run that ended with `end`, and the worst share for each limit. A window that
-/// was cut short is extrapolated to its full length.
+/// was cut short is extrapolated to its full length. Failed operations are not slow, so no share includes them.
 fn worst_shares(judge: &Judge, end: &End, selector: CountSelector) -> (Option<Deciding>, Vec<Deciding>) {
     // An entry per threshold; `None` if the threshold has no limit.
     type ByThreshold = Vec<Option<Deciding>>;
@@ -362,7 +398,7 @@ fn worst_shares(judge: &Judge, end: &End, selector: CountSelector) -> (Option<De
     };
     for group in judge.judged_groups() {
         let windows = judge.share_windows(group, end);
-        let shares = windows.iter().filter(|window| window.counts.counted_ops() > 0);
+        let shares = windows.iter().filter(|window| window.counts.counted_ops() > window.counts.errors);
         let shares = shares.map(|window| shares_of(judge, end, group, window, selector).collect());
         let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Deciding::joined)) else { continue };
         // The first slice over any limit, even if the worst share belongs to another limit.
@@ -386,7 +422,7 @@ fn shares_of(
     let ops_so_far = window.counts.counted_ops();
     let full_slice_ops = if window.cut { judge.whole_slice_ops(group, window.first, end) } else { Some(ops_so_far) };
     let scheduled_ops = full_slice_ops.unwrap_or(ops_so_far);
-    let counts = *selector(&window.counts);
+    let counts = selector(&window.counts).map(|over| window.counts.slow_of(over));
     let (stream, device) = judge.plan.names_of(group);
     let (from_sec, length_sec) = (judge.start_between_sec(window), judge.plan.slice_sec);
     judge.plan.limits_of(group.stream).zip(counts).map(move |(limit, over)| {

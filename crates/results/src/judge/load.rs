@@ -181,8 +181,9 @@ impl Judge {
         })
     }
 
-    /// A sentence for each judged closed loop whose device was silent for a too large fraction of a slice.
-    pub(super) fn silent(&self, end: &End) -> Vec<String> {
+    /// A sentence for each judged closed loop whose device was silent for a too large fraction of a slice. With it, true
+    /// if the lack of CPUs may explain the silence.
+    pub(super) fn silent(&self, end: &End) -> Vec<(String, bool)> {
         let of_group = |group: &GroupCounts| {
             let info = &self.plan.streams[group.stream];
             let limit = self.plan.limits_of(group.stream).flatten().last().filter(|_| info.is_judged_loop())?;
@@ -190,7 +191,8 @@ impl Judge {
             let between = self.windows_between(group, |counts| counts.active_ns);
             let (Window { counts, .. }, slices) =
                 self.worst_window(group, end, between, is_silent, |counts| counts.silent_ns)?;
-            Some(format!(
+            let device_ns = counts.silent_ns.saturating_sub(counts.silent_host_ns);
+            let sentence = format!(
                 "{} completed no {} for {} of {} {slices} ({}), in gaps longer than {}; this fraction must be below {}",
                 self.device_name(group),
                 info.name,
@@ -199,7 +201,8 @@ impl Judge {
                 percent(counts.silent_ns as f64 / counts.active_ns.max(1) as f64),
                 limit.threshold_text(),
                 percent_exact(limit.share_max())
-            ))
+            );
+            Some((sentence, !limit.is_exceeded(device_ns, counts.active_ns)))
         };
         self.device_groups().filter_map(of_group).collect()
     }

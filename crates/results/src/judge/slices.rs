@@ -225,6 +225,11 @@ impl Judge {
         &self.plan
     }
 
+    /// Failed operations so far.
+    pub fn errors(&self) -> u64 {
+        self.totals.iter().map(|total| total.errors).sum()
+    }
+
     /// Adds the next interval of a live run.
     pub fn add(&mut self, interval: &Interval) {
         let mut counts = std::mem::take(&mut self.scratch);
@@ -258,6 +263,7 @@ impl Judge {
             for cell in &counts.cells[cells.clone()] {
                 sum.add(cell);
                 sum.active_ns += if cell.is_any() { length_ns } else { 0 };
+                sum.silent_host_ns += counts.host_silence_ns().min(cell.silent_ns);
             }
             let of_group = counts.carried.iter().filter(|carried| cells.contains(&carried.cell));
             let by_step =
@@ -404,10 +410,9 @@ impl Judge {
                 self.device_groups().any(|group| group.device == Some(device) && group.total().is_any())
             })
         };
-        let errors: u64 = self.totals.iter().map(|total| total.errors).sum();
         let of_another = match end {
             End::DeviceGone { device } => !is_on(device),
-            End::TooManyErrors { .. } => errors == 0,
+            End::TooManyErrors { .. } => self.errors() == 0,
             End::LagExceeded { lane, .. } => {
                 let stream = lane.split('@').next().unwrap_or(lane);
                 self.plan.streams.iter().all(|info| info.name != stream)
@@ -578,6 +583,14 @@ pub struct IntervalCounts {
 }
 
 impl IntervalCounts {
+    /// Longest silence of a device in the interval that the lack of CPUs may explain, nanoseconds. The kernel threads
+    /// that serve loop devices and dm-crypt need a CPU, as this program does, and their waits are not recorded. They are
+    /// assumed to wait as long as this program's threads waited. 0 if these threads waited less than they ran: then the
+    /// CPUs were not saturated.
+    pub fn host_silence_ns(&self) -> u64 {
+        if self.run_delay_ns > self.cpu_ns { self.run_delay_ns } else { 0 }
+    }
+
     /// Takes over the counts of `interval`, reusing the memory. `tightest_ns` is the smallest threshold. The caller
     /// sets `after_sec`.
     pub fn set(&mut self, interval: &Interval, tightest_ns: u64) {

@@ -262,11 +262,59 @@ fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
     let mut run = Run::new(1, 1, 1);
     run.second(5_000, 0);
     run.add(|interval| {
-        interval.cells[1].record_errors(1);
+        interval.cells[1].record_errors(1, 0);
     });
     let verdict = run.verdict();
     assert_eq!((verdict.outcome, verdict.outcome.exit_code()), (Outcome::Fail, 1));
     assert_eq!(verdict.reasons[0].text, "1 I/O error (1 large-block-writes): any error fails the run");
+}
+
+#[test]
+fn what_failed_was_not_slow() {
+    let with_errors = |slow: u64, errors: u64, wrong_data: u64| {
+        judged(|interval| {
+            (0..9_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            (0..slow).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 2 * MS), 0, 1536));
+            interval.cells[0].record_errors(errors, wrong_data);
+        })
+    };
+    let codes = |verdict: &Verdict| verdict.reasons.iter().map(|reason| reason.code).collect::<Vec<_>>();
+    let verdict = with_errors(0, 1_000, 0);
+    assert_eq!((verdict.outcome, codes(&verdict)), (Outcome::Fail, vec![Code::IoError]), "{verdict}");
+    assert_eq!(verdict.decided_by.as_ref().unwrap().over, 0);
+    assert_eq!(verdict.groups[0].slices[0].judged_over, [1_000; 3], "the counts keep them");
+    let verdict = with_errors(600, 400, 400);
+    assert_eq!(codes(&verdict), [Code::WrongData, Code::OverLimit], "{verdict}");
+    assert_eq!(
+        texts(&verdict),
+        [
+            "400 operations with wrong data (400 reads): wrong data fails the run",
+            "6.00 % of reads on /dev/d0 took over 1 ms in slice 1 (600 of 10,000; it must be below 5 %)"
+        ]
+    );
+    let verdict = judged(|interval| interval.cells[0].record_errors(10, 0));
+    assert_eq!((&verdict.decided_by, verdict.reasons[0].code), (&None, Code::IoError), "nothing has a latency");
+    let mut verdict = with_errors(0, 2, 1);
+    verdict.describe_failures(vec!["read of 512 bytes failed".into()], vec!["expected 1, found 2".into()]);
+    assert_eq!(codes(&verdict), [Code::WrongData, Code::IoError]);
+    assert!(texts(&verdict)[0].ends_with("; the first: expected 1, found 2"), "{verdict}");
+    assert!(texts(&verdict)[1].ends_with("; the first: read of 512 bytes failed"), "{verdict}");
+    assert!(verdict.is_broken());
+}
+
+#[test]
+fn errors_after_a_sleep_of_the_machine_are_not_the_drive_s() {
+    let mut run = Run::new(1, 10, 10);
+    run.second(5_000, 0).add(|interval| {
+        interval.cells[0].record_errors(1_000, 0);
+        interval.cells[0].record_lost(SEC);
+    });
+    let asleep = |errors_before| run.stopped(End::Suspended { asleep_ms: 90_000, errors_before });
+    let verdict = asleep(0);
+    assert_eq!((verdict.outcome, code(&verdict), verdict.partial), (Outcome::Invalid, Code::Suspended, true));
+    assert!(texts(&verdict)[0].starts_with("stopped because the machine slept for 90 s: "), "{verdict}");
+    let verdict = asleep(1);
+    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::IoError), "{verdict}");
 }
 
 #[test]
@@ -277,7 +325,7 @@ fn transactions_that_fail_are_no_io_errors() {
         let mut judge = Judge::new(plan);
         let mut interval = Interval::new(&closed);
         interval.end_ns = SEC;
-        interval.cells[0].record_errors(1);
+        interval.cells[0].record_errors(1, 0);
         judge.add(&interval);
         let verdict = judge.verdict(&End::Completed);
         assert_eq!(verdict.reasons[0].text, "1 failed transaction (1 reads): any error fails the run");

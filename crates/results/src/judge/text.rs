@@ -143,6 +143,12 @@ impl fmt::Display for End {
                 }
                 Ok(())
             }
+            Self::Suspended { asleep_ms, .. } => write!(
+                f,
+                "stopped because the machine slept for {}: drives rest and may lose power during a sleep; run the test \
+                 again on a machine that stays awake",
+                units::duration(asleep_ms.saturating_mul(1_000_000))
+            ),
             Self::RecordingFailed { why } => write!(f, "stopped because recording failed: {why}"),
             Self::EngineFailed { why } => write!(f, "stopped because the I/O engine failed: {why}"),
             Self::LoadStuck { why } => write!(f, "stopped because the load could not continue: {why}"),
@@ -298,7 +304,11 @@ impl Verdict {
     /// The fields that every output shows.
     pub fn result(&self) -> RunResult {
         let mut reasons = self.reasons.clone();
-        reasons.extend(self.failures.iter().map(|text| Reason::new(Code::IoError, text)));
+        for (code, failures) in [(Code::WrongData, &self.wrong_data), (Code::IoError, &self.failures)] {
+            // The reason with the count describes the first failure. After a sleep of the machine, there is no such reason.
+            let is_counted = reasons.iter().any(|reason| reason.code == code);
+            reasons.extend(failures.iter().skip(1).filter(|_| is_counted).map(|text| Reason::new(code, text)));
+        }
         let worst = self.decided_by.as_ref().filter(|_| !self.has_no_limits());
         let untold = worst.map(Deciding::to_string).filter(|text| reasons.iter().all(|reason| reason.text != *text));
         reasons.extend(untold.map(|text| Reason::new(Code::Note, format!("worst share: {text}"))));

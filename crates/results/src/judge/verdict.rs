@@ -6,8 +6,8 @@ use std::fmt;
 
 /// Version of the verdict's fields. Raised when a field is removed or changes its meaning, but not when fields, reason
 /// codes or enumeration values are added. Version 2: reasons have codes, and operations count in the slice in which
-/// they were due. Version 3: a backlog that grows through a short slice fails the run, and windows also begin in the
-/// middle of slices.
+/// they were due. Version 3: a backlog that grows through a short slice fails the run, windows also begin in the middle
+/// of slices, and failed operations count in no deciding share.
 pub const VERDICT_FORMAT_VERSION: u32 = 3;
 
 /// A slice with fewer operations than this is reported as insufficient: at the default limit of 0.1 %, three slow
@@ -77,7 +77,7 @@ pub struct Deciding {
     pub first_slice: Option<u64>,
     /// The threshold, nanoseconds.
     pub threshold_ns: u64,
-    /// Operations over the threshold.
+    /// Operations over the threshold, without failed operations, which have no latency.
     pub over: u64,
     /// Operations due; for a slice that was cut short, the operations due in the whole slice.
     pub wanted: u64,
@@ -248,8 +248,8 @@ pub struct BlamePart {
     /// The cause.
     pub cause: Cause,
     /// Fraction in [0, 1] of the summed times of all operations over the threshold: a long operation weighs as much as
-    /// several short ones. Operations without times (failed, never issued) have the mean weight of the others. `None`:
-    /// there is evidence for the cause, but no number.
+    /// several short ones. Operations that never completed have the mean weight of the others; failed operations have
+    /// none. `None`: there is evidence for the cause, but no number.
     pub share: Option<f64>,
     /// The evidence with its numbers and units, a phrase.
     pub evidence: String,
@@ -299,6 +299,14 @@ pub struct Verdict {
     /// The first failed operations, one sentence each, with the error of the kernel or the drive.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
+    /// The first operations that returned wrong data, one sentence each, with expected and found data. In verdicts of
+    /// early versions these sentences are in `failures`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub wrong_data: Vec<String>,
+    /// Measurements that were missing at the end of the run, one sentence each. The manifest has those that were missing
+    /// from the start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmeasured: Vec<String>,
     /// Targets that the run missed, one sentence each. Limits are not included.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
@@ -417,6 +425,8 @@ impl fmt::Display for Reason {
 pub enum Code {
     /// Operations failed.
     IoError,
+    /// Reads returned data that differ from the data written.
+    WrongData,
     /// A device disappeared.
     DeviceGone,
     /// Operations were issued, but never completed.
@@ -443,6 +453,8 @@ pub enum Code {
     OverLimit,
     /// The run was stopped before its end.
     Stopped,
+    /// The machine slept during the run.
+    Suspended,
     /// The run was stopped because of another workload.
     StoppedForAnother,
     /// The run directory is incomplete or damaged.
@@ -469,7 +481,19 @@ impl Verdict {
 
     /// True if operations failed or were lost, or a device disappeared: a lower load would not avoid that.
     pub fn is_broken(&self) -> bool {
-        matches!(self.reasons.first(), Some(Reason { code: Code::IoError | Code::DeviceGone | Code::Lost, .. }))
+        let is_broken = |code| matches!(code, Code::IoError | Code::WrongData | Code::DeviceGone | Code::Lost);
+        self.reasons.first().is_some_and(|reason| is_broken(reason.code))
+    }
+
+    /// Takes over descriptions of the first failed operations. The reason for such failures names the first.
+    pub fn describe_failures(&mut self, failures: Vec<String>, wrong_data: Vec<String>) {
+        for (code, descriptions) in [(Code::IoError, &failures), (Code::WrongData, &wrong_data)] {
+            let counted = self.reasons.iter_mut().find(|reason| reason.code == code);
+            if let (Some(reason), Some(first)) = (counted, descriptions.first()) {
+                reason.text = format!("{}; the first: {first}", reason.text);
+            }
+        }
+        (self.failures, self.wrong_data) = (failures, wrong_data);
     }
 
     /// Fails the run because of `missed_targets`, one sentence each. Limits are not included.
@@ -561,6 +585,13 @@ pub enum End {
         /// The in-flight limit.
         in_flight_max: u64,
     },
+    /// The machine slept during the run.
+    Suspended {
+        /// Length of the sleep, milliseconds.
+        asleep_ms: u64,
+        /// Failed operations recorded before the sleep. Later failures can result from the power cycle of the drive.
+        errors_before: u64,
+    },
     /// Writing the run directory failed.
     RecordingFailed {
         /// The error, one sentence.
@@ -584,6 +615,11 @@ impl End {
     /// True if the run was not stopped before its planned end.
     pub fn is_complete(&self) -> bool {
         matches!(self, Self::Completed | Self::Enough { .. })
+    }
+
+    /// True if all failed operations came after a sleep of the machine, in which the drive may have lost power.
+    pub fn excuses_errors(&self) -> bool {
+        matches!(self, Self::Suspended { errors_before: 0, .. })
     }
 }
 

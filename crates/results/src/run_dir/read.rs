@@ -86,11 +86,12 @@ pub fn read_each(dir: &Path, manifest: Manifest, on_interval: EachInterval) -> R
     damage.extend(recorded_sums.check_length(intervals)?.map(|what| format!("{CHECKSUMS} {what}")));
     damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
     let end = recorded_verdict.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
-    let failures = recorded_verdict.as_ref().map_or(Vec::new(), |written| written.failures.clone());
     // The number of records read is only in the recorded verdict: the tables do not record single reads.
     let records_read = recorded_verdict.as_ref().and_then(|written| written.records_read);
-    let mut verdict = Verdict { blame: blamer.blame(&judge), failures, records_read, ..judge.verdict(&end) };
+    let mut verdict = Verdict { blame: blamer.blame(&judge), records_read, ..judge.verdict(&end) };
     if let Some(written) = &recorded_verdict {
+        verdict.unmeasured.clone_from(&written.unmeasured);
+        verdict.describe_failures(written.failures.clone(), written.wrong_data.clone());
         verdict.fail_for(written.missed.clone());
         verdict.note(written.notes.clone());
     }

@@ -6,8 +6,8 @@
 //! operation, and a day has many intervals. In telemetry.csv, the caller's columns follow the fixed columns.
 //!
 //! trace.csv has samples of the time of requests in the kernel and in the devices: a line for each sample, device, kind
-//! and size with completed requests. The sampler writes trace.csv, not the [`Writer`](super::Writer), so that a failed
-//! sample does not harm the run. A directory without this file is complete, too. The file never affects a verdict.
+//! and size with completed requests. [`TraceWriter`] writes trace.csv, not the [`Writer`](super::Writer), so that a
+//! failed sample does not harm the run. A directory without this file is complete, too. The file never affects a verdict.
 
 use super::checksums::{FileCheck, RecordedSums};
 use super::file::{AppendFile, WholeLines};
@@ -45,9 +45,28 @@ const BY_THRESHOLD: [&str; 9] = [
     "held_ns_over_",
 ];
 
-/// Columns after the threshold columns. Format 1 lacks these columns, and most lines end before them.
-const LAST: [&str; 9] =
-    ["last_back_ns", "slice", "lost", "missed", "missed_least", "late_ops", "late_max_ns", "silent_ns", "held_by"];
+/// Columns after the threshold columns. Format 1 lacks these columns, and format 2 the last. Most lines end before them.
+const LAST: [&str; 10] = [
+    "last_back_ns",
+    "slice",
+    "lost",
+    "missed",
+    "missed_least",
+    "late_ops",
+    "late_max_ns",
+    "silent_ns",
+    "held_by",
+    "wrong_data",
+];
+
+/// The format that introduced the column at a position in writing order, of `written` columns.
+fn first_format(position: usize, written: usize) -> u32 {
+    match written - position {
+        1 => 3,
+        from_end if from_end <= LAST.len() => 2,
+        _ => 1,
+    }
+}
 
 /// Position of the step in `LAST`. A line with a step (numbered from 1) counts the operations that were due in that
 /// earlier step; the cell's line without a step includes these operations. In format 2, a step is a slice.
@@ -77,6 +96,7 @@ fn values<'a>(cell: &'a mut CellCounts, step: &'a mut u64, thresholds: usize) ->
         silent_ns,
         last_back_ns,
         held_by,
+        wrong_data,
         backlog: Backlog { in_flight, waiting, late: backlog_late },
         ..
     } = cell;
@@ -96,6 +116,7 @@ fn values<'a>(cell: &'a mut CellCounts, step: &'a mut u64, thresholds: usize) ->
         late_max_ns,
         silent_ns,
         held_by,
+        wrong_data,
     ])
 }
 
@@ -117,10 +138,8 @@ impl Columns {
         let written = names.len();
         let position = |name: &str| names.iter().position(|known| known == name);
         let positions: Vec<_> = header.split(',').map(position).collect();
-        let once = |wanted: usize| {
-            let times = usize::from(format > 1 || wanted < written - LAST.len());
-            positions.iter().filter(|position| **position == Some(wanted)).count() == times
-        };
+        let count = |wanted: usize| positions.iter().filter(|position| **position == Some(wanted)).count();
+        let once = |wanted: usize| count(wanted) == usize::from(format >= first_format(wanted, written));
         (0..written).all(once).then_some(Self { positions, written, read: Vec::new() })
     }
 
@@ -325,7 +344,7 @@ fn number(field: Option<&str>) -> Option<u64> {
 const COLUMNS: &str = "at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,queue_p99_ns,queue_max_ns,\
                        device_p50_ns,device_p99_ns,device_max_ns";
 
-/// Appends samples to trace.csv. Used by the sampling thread.
+/// Appends samples to trace.csv.
 #[derive(Debug)]
 pub struct TraceWriter {
     file: AppendFile,
@@ -465,13 +484,13 @@ mod tests {
         let sla = Sla::default();
         let header = header(&sla);
         assert!(header.contains("unissued,judged_over_1ms,judged_least_over_1ms,response_over_1ms,"), "{header}");
-        let Columns { positions, written, .. } = Columns::read(&header, &sla, 2).unwrap();
+        let Columns { positions, written, .. } = Columns::read(&header, &sla, 3).unwrap();
         assert!(positions.into_iter().eq((0..written).map(Some)));
-        assert_eq!(Columns::read(&header.replace(",errors", ""), &sla, 2), None);
-        assert_eq!(Columns::read(&header.replace(",errors", ",ops"), &sla, 2), None);
-        assert_eq!(Columns::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla, 2), None);
-        assert_eq!(Columns::read(&format!("{header},judged_over_8ms"), &sla, 2), None);
-        assert!(Columns::read(&format!("{header},colour"), &sla, 2).is_some());
+        assert_eq!(Columns::read(&header.replace(",errors", ""), &sla, 3), None);
+        assert_eq!(Columns::read(&header.replace(",errors", ",ops"), &sla, 3), None);
+        assert_eq!(Columns::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla, 3), None);
+        assert_eq!(Columns::read(&format!("{header},judged_over_8ms"), &sla, 3), None);
+        assert!(Columns::read(&format!("{header},colour"), &sla, 3).is_some());
     }
 
     fn manifest() -> Manifest {

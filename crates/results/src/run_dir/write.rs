@@ -165,7 +165,7 @@ impl Writer {
         self.attempt(|files| {
             files.hlogs.write_window()?;
             files.sync()?;
-            // Another thread wrote trace.csv and has finished by now.
+            // trace.csv has its own writer, which has finished by now.
             let sums = files.sums().into_iter().chain(FileSum::of_file(&dir, TRACE)).collect();
             write_whole(&dir, VERDICT, &file::to_bytes(&VerdictWithSums { verdict, files: sums }))
         })

@@ -156,6 +156,11 @@ impl Spells {
         self.count == 1 && !self.is_slow
     }
 
+    /// True if the first spell still lasts, and began less than `sec` seconds before `now_sec`.
+    pub fn has_just_begun(&self, now_sec: f64, sec: f64) -> bool {
+        self.count == 1 && self.is_slow && now_sec - self.first_sec < sec
+    }
+
     /// For each field, the worse value of `self` and `other`: the larger number, the longer times.
     pub fn worse_of(self, other: Self) -> Self {
         Self {

@@ -163,6 +163,15 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
     assert!(!judged.why.contains("getting worse"), "{}", judged.why);
 }
 
+#[test]
+fn a_spell_that_began_in_the_last_rounds_leaves_open_if_the_drive_stays_slow() {
+    let ends = |slow: fn(u64) -> u64| step(StepPurpose::Whole, RATE, slow).0.ends_in_new_spell;
+    assert!(ends(|round| if round >= 44 { 60 } else { 0 }));
+    assert!(!ends(|round| if round >= 43 { 60 } else { 0 }), "six rounds show it");
+    assert!(!ends(|round| if round == 45 { 60 } else { 0 }), "it has ended");
+    assert!(!ends(|round| if round == 5 || round >= 44 { 60 } else { 0 }), "the drive had such a spell before");
+}
+
 /// A step in which this program issued `late` of every 1,000 reads with a delay of 2 ms.
 fn late(late: u64) -> JudgedStep {
     let manifest = manifest();

@@ -155,6 +155,23 @@ fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit
 }
 
 #[test]
+fn a_silence_as_long_as_this_program_lacked_a_cpu_is_held_against_no_device() {
+    let silent = |run_delay_ns, cpu_ns| {
+        let mut run = Run::new(1, 1, 1).planned(|plan| plan.streams[0].offered_iops = 0.0);
+        run.add(|interval| {
+            (0..5_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            interval.cells[0].counts.silent_ns = SEC / 5;
+            (interval.run_delay_ns, interval.cpu_ns) = (run_delay_ns, cpu_ns);
+        });
+        let verdict = run.verdict();
+        (verdict.outcome, code(&verdict))
+    };
+    assert_eq!(silent(SEC / 5, SEC / 10), (Outcome::Invalid, Code::OwnLag));
+    assert_eq!(silent(SEC / 10, SEC / 20), (Outcome::Fail, Code::Silence), "half of the silence is unexplained");
+    assert_eq!(silent(SEC / 5, SEC / 5), (Outcome::Fail, Code::Silence), "the CPUs were not saturated");
+}
+
+#[test]
 fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() {
     let measured = |missed| {
         let layout = layout(1);

@@ -71,6 +71,7 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
             cell.record(&Times::new(0, 0, 0, SEC * 3 / 2), 0, 1536);
             cell.record_missed(1, 1);
             cell.record_lost(SEC / 2);
+            cell.record_errors(3, 2);
             (cell.counts.silent_ns, cell.counts.held_by) = (70_000_000, 2);
             let mut carried = cell.counts;
             carried.subtract(&CellCounts { ops: 10, bytes: 15_360, silent_ns: 70_000_000, ..CellCounts::default() });
@@ -89,8 +90,17 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
     let run = read(dir.path()).unwrap();
     assert_eq!((run.agrees(), &run.remarks[..]), (Some(true), &[][..]));
     let slices = &run.verdict.groups.iter().find(|group| group.stream == "reads").unwrap().slices;
-    assert_eq!(slices.iter().map(|slice| slice.wanted).collect::<Vec<_>>(), [12, 10, 10]);
+    assert_eq!(slices.iter().map(|slice| slice.wanted).collect::<Vec<_>>(), [15, 10, 10]);
     assert_eq!((run.verdict.undone[0].slice, run.verdict.undone[0].missed), (1, 2));
+}
+
+#[test]
+fn a_table_of_format_2_lacks_the_count_of_wrong_data() {
+    let sla = Sla::default();
+    let header = tables::header(&sla);
+    let older = header.strip_suffix(",wrong_data").unwrap();
+    let is_read = |header: &str, format: u32| tables::Columns::read(header, &sla, format).is_some();
+    assert!(is_read(&header, 3) && is_read(older, 2) && !is_read(older, 3));
 }
 
 #[test]
@@ -105,7 +115,7 @@ fn the_tables_are_plain_csv() {
     interval.cells[1].record(&Times::new(0, 0, 200_000, 1_100_000), 0, 1536);
     interval.cells[1].record(&Times::new(0, 0, 0, 8_040_000), 60_000, 1536);
     interval.cells[2].record(&Times::new(0, 0, 0, 999_999), 0, 1536);
-    interval.cells[7].record_errors(1);
+    interval.cells[7].record_errors(1, 0);
     interval.cells[1].counts.backlog = Backlog { in_flight: 3, waiting: 0, late: 1 };
     interval.cells[6].counts.backlog.waiting = 7;
     interval.run_delay_ns = 4_000;
@@ -126,7 +136,7 @@ fn the_tables_are_plain_csv() {
          wait_ns_over_8ms,lag_ns_over_8ms,service_ns_over_8ms,unseen_ns_over_8ms,held_ns_over_8ms,\
          judged_over_64ms,judged_least_over_64ms,response_over_64ms,service_over_64ms,\
          wait_ns_over_64ms,lag_ns_over_64ms,service_ns_over_64ms,unseen_ns_over_64ms,held_ns_over_64ms,\
-         last_back_ns,slice,lost,missed,missed_least,late_ops,late_max_ns,silent_ns,held_by\n\
+         last_back_ns,slice,lost,missed,missed_least,late_ops,late_max_ns,silent_ns,held_by,wrong_data\n\
          1,reads,1,2,3072,3,0,1,0,0,0,1,1,2,1,0,200000,8940000,60000,0,1,0,1,1,0,0,8040000,60000\n\
          1,writes,0,1,1536\n\
          1,large-block-writes,0,0,0,0,7\n\
