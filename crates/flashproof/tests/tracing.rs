@@ -9,7 +9,7 @@ use support::{Bench, LAX, LoopDevice, MIB, OUT, skip};
 
 /// Small reads, at a rate at which each sample has some.
 fn load(device: &str) -> String {
-    format!("device-names: {device}\ntest-duration-sec: 2\nread-reqs-per-sec: 1000\nwrite-reqs-per-sec: 0\n")
+    format!("device-names: {device}\ntest-duration-sec: 4\nread-reqs-per-sec: 1000\nwrite-reqs-per-sec: 0\n")
 }
 
 /// The samples of the run in [`OUT`].

@@ -34,7 +34,7 @@ pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
 /// run began.
 pub(crate) fn between_text(from_sec: u64, slice_sec: u64) -> String {
     let (hours, minutes, seconds) = (from_sec / 3_600, from_sec / 60 % 60, from_sec % 60);
-    let seconds = if slice_sec % 120 == 0 { String::new() } else { format!(":{seconds:02}") };
+    let seconds = if slice_sec.is_multiple_of(120) { String::new() } else { format!(":{seconds:02}") };
     let length = if slice_sec == 3_600 { "hour".to_owned() } else { units::span(slice_sec) };
     format!("in the {length} from {hours}:{minutes:02}{seconds}")
 }
