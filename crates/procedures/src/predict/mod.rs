@@ -144,6 +144,7 @@ fn of_drive(
         "the interval covers all parameters that fit the points; it does not cover drives that differ from the model"
             .to_owned(),
     ];
+    remarks.extend(hour::few_periods(&fit.nearest)?);
     remarks.extend(observations.remarks(points));
     if in_doubt > 0 {
         let (all, doubts) = (units::count(points.len() as u64, "job"), units::number(in_doubt as f64));
