@@ -220,3 +220,30 @@ pub(super) fn few_periods(drive: &FittedDrive) -> Result<Option<String>, Failure
         )
     }))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drive(steady: &str) -> FittedDrive {
+        FittedDrive { steady: steady.to_owned(), stalls: None }
+    }
+
+    #[test]
+    fn a_drive_is_not_rated_above_the_bandwidth_of_its_large_blocks() {
+        let load = PredictedLoad { config: None, sla: Sla::default(), as_act: false };
+        let signal_handler = SignalHandler::default();
+        let drive = drive("sim:channels=64+write-mbps=50");
+        let mut search = HourSearch::new(&drive, |mean| mean, &load, &signal_handler).unwrap();
+        let highest = search.highest(17.7).unwrap().unwrap();
+        // 1x writes 23.53 blocks of 128 KiB per second, so 50 MB/s are enough for 16.2x.
+        assert!((15.9..=16.3).contains(&highest), "{highest}");
+    }
+
+    #[test]
+    fn long_windows_shorten_a_run_and_are_said_to() {
+        assert_eq!(few_periods(&drive("sim:read-iops=600+window-ms=3000")).unwrap(), None);
+        let sentence = few_periods(&drive("sim:read-iops=600+window-ms=100000")).unwrap().unwrap();
+        assert!(sentence.contains("per window of 100.0 s (window-ms), so a simulated run has only 2 windows"), "{sentence}");
+    }
+}
