@@ -2,6 +2,8 @@
 //!
 //! Each such option is an enum that lists its own words, so that an option table, a parser and an echo cannot disagree.
 
+use results::cell::Arrivals;
+
 /// An enum whose variants are written as words.
 pub(crate) trait Choice: Copy + Sized + 'static {
     /// Every variant with its word, the default first.
@@ -78,6 +80,17 @@ choice! {
         Act = "act",
         /// Closed loop: a fixed number of operations in flight, no intended rate.
         Closed = "closed",
+    }
+}
+
+impl Arrival {
+    /// The same in the record of a run.
+    pub(crate) fn recorded(self) -> Arrivals {
+        match self {
+            Self::Paced => Arrivals::Even,
+            Self::Poisson | Self::Act => Arrivals::Random,
+            Self::Closed => Arrivals::Unknown,
+        }
     }
 }
 

@@ -269,6 +269,9 @@ pub struct StreamInfo {
     pub judged: bool,
     /// Scheduled operations per second on all devices together; 0 for a closed loop.
     pub offered_iops: f64,
+    /// When the operations of the stream were due.
+    #[serde(default, skip_serializing_if = "Arrivals::is_unknown")]
+    pub arrivals: Arrivals,
     /// Index of the stream's workload among the workloads of the run.
     pub workload: usize,
     /// Histograms of the stream in a log of ACT's format; `None`: the stream is in no such log.
@@ -288,6 +291,27 @@ pub struct StreamInfo {
     /// Latest end of the stream's load, nanoseconds since the run began; `None`: the end of the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until_ns: Option<u64>,
+}
+
+/// When the operations of a stream with a rate are due.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Arrivals {
+    /// The stream is a closed loop, or the run was recorded before arrivals were.
+    #[default]
+    Unknown,
+    /// At equal distances.
+    Even,
+    /// At random instants, independent of each other.
+    Random,
+    /// At the instants of a trace, or after other operations: their rate is only a mean.
+    Given,
+}
+
+impl Arrivals {
+    fn is_unknown(&self) -> bool {
+        *self == Self::Unknown
+    }
 }
 
 fn is_zero(number: &u64) -> bool {

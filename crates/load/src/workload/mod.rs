@@ -32,7 +32,7 @@ use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, Lane, Plan};
 use device::target::Zones;
 use engine::DeviceName;
-use results::cell::{Layout, StreamInfo};
+use results::cell::{Arrivals, Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,9 +50,9 @@ const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
 /// Maximum lag before a run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
-/// A recorded stream that offers `offered_iops`. `judged`: limits apply to the stream.
-fn stream_info(name: &str, judged: bool, offered_iops: f64) -> StreamInfo {
-    StreamInfo { name: name.to_owned(), judged, offered_iops, ..StreamInfo::default() }
+/// A recorded stream that offers `offered_iops`; without a rate, a closed loop. `judged`: limits apply to the stream.
+fn stream_info(name: &str, judged: bool, offered_iops: f64, arrivals: Arrivals) -> StreamInfo {
+    StreamInfo { name: name.to_owned(), judged, offered_iops, arrivals, ..StreamInfo::default() }
 }
 
 /// A setting in force, for the manifest.

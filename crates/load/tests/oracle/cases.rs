@@ -1,6 +1,6 @@
 //! Runs that an earlier version judged wrongly, found by random draws.
 
-use super::draw::{Arrivals, Draw, Drive, LaneDraw, StreamDraw};
+use super::draw::{Draw, Drive, LaneArrivals, LaneDraw, StreamDraw};
 use super::{compare, run};
 use results::judge::Verdict;
 
@@ -19,7 +19,7 @@ fn closed(
         stream: 0,
         devices: vec![0],
         limit: 0,
-        arrivals: Arrivals::Closed { depth, think_ns: 5 * MS },
+        arrivals: LaneArrivals::Closed { depth, think_ns: 5 * MS },
         until_ns: u64::MAX,
     };
     let others = others.iter().map(|(index, service_ns)| ((0, *index), *service_ns)).collect();
@@ -72,7 +72,7 @@ fn a_lost_operation_of_a_closed_loop_belongs_to_the_slice_in_which_it_was_issued
 
 #[test]
 fn what_a_stream_wanted_before_its_end_while_this_program_was_away_is_held_against_no_drive() {
-    let arrivals = Arrivals::Even { per_sec: 100, first: 0, stride: 1, phase: 0 };
+    let arrivals = LaneArrivals::Even { per_sec: 100, first: 0, stride: 1, phase: 0 };
     let draw = Draw {
         drives: vec![Drive::Listed { base_ns: MS / 10, others: Default::default() }],
         streams: vec![StreamDraw { judged: true, per_sec: 100, late_ns: None, own: None }],

@@ -1,13 +1,13 @@
 //! Compares the verdict with the oracle.
 
 use super::draw::Draw;
-use super::oracle::Found;
+use super::oracle::{Found, GREW};
 use results::judge::{Reason, Verdict};
 use std::collections::BTreeSet;
 
 /// Reason codes that prevent a pass.
-const AGAINST: &str = "io-error device-gone lost own-lag nothing-judged not-carried-out late silence below-rate \
-                       over-limit stopped";
+const AGAINST: &str = "io-error device-gone lost own-lag nothing-judged too-short not-carried-out late silence \
+                       below-rate over-limit stopped";
 
 /// The JSON string of a value.
 fn word(value: &impl serde::Serialize) -> String {
@@ -69,7 +69,8 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                 };
                 found.broken.iter().filter(is).collect::<Vec<_>>()
             };
-            let undone = of("not-carried-out");
+            // The backlog is named only where all operations completed soon after their slice.
+            let undone = Some(of("not-carried-out")).filter(|undone| !undone.is_empty()).unwrap_or_else(|| of(GREW));
             let told = verdict.undone.iter().find(|told| told.stream == stream_name && told.device == device_name);
             let is_same = match told {
                 None => undone.is_empty(),

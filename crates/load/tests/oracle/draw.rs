@@ -2,6 +2,7 @@
 
 use load::rate::Rate;
 use load::schedule::{Poisson, Schedule};
+use results::cell::Arrivals;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use sys::random::Random;
@@ -62,13 +63,13 @@ pub(crate) struct LaneDraw {
     /// The devices to which the lane's operations go, in turn.
     pub(crate) devices: Vec<usize>,
     pub(crate) limit: usize,
-    pub(crate) arrivals: Arrivals,
+    pub(crate) arrivals: LaneArrivals,
     pub(crate) until_ns: u64,
 }
 
 /// When operations are wanted.
 #[derive(Debug, Clone)]
-pub(crate) enum Arrivals {
+pub(crate) enum LaneArrivals {
     /// Every `stride`-th instant, from the `first`, of a sequence with `per_sec` instants per second.
     Even {
         per_sec: u64,
@@ -97,18 +98,18 @@ impl LaneDraw {
     /// for a slot.
     pub(crate) fn instants(&self, end_ns: u64) -> Vec<u64> {
         let all: Box<dyn Iterator<Item = u64>> = match &self.arrivals {
-            Arrivals::Even { per_sec, first, stride, phase } => {
+            LaneArrivals::Even { per_sec, first, stride, phase } => {
                 let (per_sec, first, stride, phase) =
                     (u128::from(*per_sec), u128::from(*first), u128::from(*stride), u128::from(*phase));
                 let at_ns = move |k| ((first + stride * k) * 65_536 + phase) * 1_000_000_000 / (per_sec * 65_536);
                 Box::new((0..).map(at_ns).map(|ns| ns as u64))
             }
-            Arrivals::Poisson { per_sec, seed } => {
+            LaneArrivals::Poisson { per_sec, seed } => {
                 let mut schedule = poisson(*per_sec, *seed);
                 Box::new(std::iter::from_fn(move || schedule.next_ns()))
             }
-            Arrivals::Listed(instants) => Box::new(instants.iter().copied()),
-            Arrivals::Closed { .. } => Box::new(std::iter::empty()),
+            LaneArrivals::Listed(instants) => Box::new(instants.iter().copied()),
+            LaneArrivals::Closed { .. } => Box::new(std::iter::empty()),
         };
         all.take_while(|at_ns| *at_ns < end_ns.min(self.until_ns)).collect()
     }
@@ -149,6 +150,19 @@ const SLAS: &str = "5%>1ms,1%>8ms,0.1%>64ms 0.1%>64ms 10%>1ms 1%>20ms 50%>500ms 
                     100%>3600s 100%>3600s";
 
 impl Draw {
+    /// When the operations of a stream are due, over all its lanes.
+    pub(crate) fn arrivals_of(&self, stream: usize) -> Arrivals {
+        let of_lane = |lane: &LaneDraw| match lane.arrivals {
+            LaneArrivals::Even { .. } => Arrivals::Even,
+            LaneArrivals::Poisson { .. } => Arrivals::Random,
+            LaneArrivals::Listed(_) => Arrivals::Given,
+            LaneArrivals::Closed { .. } => Arrivals::Unknown,
+        };
+        let all: Vec<_> = self.lanes.iter().filter(|lane| lane.stream == stream).map(of_lane).collect();
+        let kinds = [Arrivals::Given, Arrivals::Random, Arrivals::Even];
+        kinds.into_iter().find(|kind| all.contains(kind)).unwrap_or_default()
+    }
+
     /// A load on drives of the simulator.
     pub(crate) fn of_queues(seed: u64) -> Self {
         let mut dice = Dice::new(seed);
@@ -197,8 +211,8 @@ impl Draw {
             for (device, others) in others.iter_mut().enumerate() {
                 let per_sec = stream_draw.per_sec;
                 let arrivals = match per_sec {
-                    0 => Arrivals::Closed { depth: 1, think_ns: 5 * MS },
-                    _ => Arrivals::Even { per_sec, first: device as u64, stride: devices as u64, phase: 40_503 },
+                    0 => LaneArrivals::Closed { depth: 1, think_ns: 5 * MS },
+                    _ => LaneArrivals::Even { per_sec, first: device as u64, stride: devices as u64, phase: 40_503 },
                 };
                 let limit = draw.limits.len();
                 draw.limits.push(20_000);
@@ -276,23 +290,25 @@ impl Draw {
         StreamDraw { judged, per_sec, late_ns, own: None }
     }
 
-    fn arrivals(&self, dice: &mut Dice, per_sec: u64, first: u64, lanes: u64) -> Arrivals {
+    fn arrivals(&self, dice: &mut Dice, per_sec: u64, first: u64, lanes: u64) -> LaneArrivals {
         let own = (per_sec / lanes).max(1);
         let (from_ns, duration_ns) = (dice.within(0, self.duration_sec * 500) * MS, self.duration_sec * SEC);
         match dice.within(0, 5) {
             _ if per_sec == 0 => {
-                Arrivals::Closed { depth: dice.of(&[1, 2, 8]), think_ns: dice.scaled(2 * MS, 50 * MS) }
+                LaneArrivals::Closed { depth: dice.of(&[1, 2, 8]), think_ns: dice.scaled(2 * MS, 50 * MS) }
             }
-            0 => Arrivals::Poisson { per_sec: own, seed: dice.within(0, 1 << 40) },
+            0 => LaneArrivals::Poisson { per_sec: own, seed: dice.within(0, 1 << 40) },
             // Starts late.
-            1 => Arrivals::Listed((0..).map(|k| from_ns + k * SEC / own).take_while(|ns| *ns < duration_ns).collect()),
+            1 => LaneArrivals::Listed(
+                (0..).map(|k| from_ns + k * SEC / own).take_while(|ns| *ns < duration_ns).collect(),
+            ),
             // All operations of a second are due at once, at the start of the second or sometimes near its end.
             2 => {
                 let within_ns = dice.of(&[0, 0, 999 * MS, SEC - 1]);
                 let bursts = (0..self.duration_sec).flat_map(|sec| (0..own).map(move |_| sec * SEC + within_ns));
-                Arrivals::Listed(bursts.collect())
+                LaneArrivals::Listed(bursts.collect())
             }
-            _ => Arrivals::Even { per_sec, first, stride: lanes, phase: dice.within(0, 65_535) as u32 },
+            _ => LaneArrivals::Even { per_sec, first, stride: lanes, phase: dice.within(0, 65_535) as u32 },
         }
     }
 
@@ -344,7 +360,7 @@ impl Draw {
     fn edge(&self, dice: &mut Dice, stream: &StreamDraw, others: &mut BTreeMap<(usize, usize), Option<u64>>) {
         let (lane, end_ns, slice_ns) = (self.lanes.len() - 1, self.duration_sec * SEC, self.slice_sec * SEC);
         let instants = match self.lanes[lane].arrivals {
-            Arrivals::Closed { think_ns, .. } => {
+            LaneArrivals::Closed { think_ns, .. } => {
                 (0..end_ns / (think_ns + 100_000)).map(|k| (k + 1) * think_ns).collect()
             }
             _ => self.lanes[lane].instants(end_ns),

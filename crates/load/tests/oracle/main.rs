@@ -15,7 +15,7 @@ mod draw;
 mod log;
 mod oracle;
 
-use draw::{Arrivals, Draw, LaneDraw, SEC};
+use draw::{Draw, LaneArrivals, LaneDraw, SEC};
 use engine::sim::SimEngine;
 use load::plan::{Arrival, BufferClass, Lane, Limit, Plan};
 use load::rate::Rate;
@@ -41,6 +41,7 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         name: format!("s{number}"),
         judged: stream.judged,
         offered_iops: stream.per_sec as f64,
+        arrivals: draw.arrivals_of(number),
         late_ns: stream.late_ns,
         limits: stream.own.as_ref().map(|own| StreamLimits {
             sla: own.sla.as_ref().map(|sla| sla.parse().unwrap()),
@@ -101,14 +102,14 @@ fn plan(draw: &Draw) -> Plan {
     let lane = |(number, lane): (usize, &LaneDraw)| Lane {
         stream: Box::new(Numbered { lane: number, of: lane.clone(), devices: draw.drives.len(), next: 0 }),
         arrival: match &lane.arrivals {
-            Arrivals::Even { per_sec, first, stride, phase } => {
+            LaneArrivals::Even { per_sec, first, stride, phase } => {
                 Arrival::Scheduled(Schedule::Even(Even::new(Rate::per_sec(*per_sec), *first, *stride, *phase).unwrap()))
             }
-            Arrivals::Poisson { per_sec, seed } => Arrival::Scheduled(draw::poisson(*per_sec, *seed)),
-            Arrivals::Listed(instants) => {
+            LaneArrivals::Poisson { per_sec, seed } => Arrival::Scheduled(draw::poisson(*per_sec, *seed)),
+            LaneArrivals::Listed(instants) => {
                 Arrival::Scheduled(Schedule::Listed(Listed::new(instants.clone(), 0, 1, 0, 1)))
             }
-            Arrivals::Closed { depth, think_ns } => Arrival::Closed { depth: *depth, think_ns: *think_ns },
+            LaneArrivals::Closed { depth, think_ns } => Arrival::Closed { depth: *depth, think_ns: *think_ns },
         },
         limit: lane.limit as u32,
         name: format!("s{}", lane.stream),

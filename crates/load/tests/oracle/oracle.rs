@@ -6,21 +6,33 @@
 //! 1. Lost: issued, and not completed when the drain ends. One lost operation fails the run.
 //! 2. Not carried out (streams with a rate): more than one and more than 0.1 % of the operations are not completed 1 s
 //!    after the end of the slice. If the stream or the run ends within the slice, its end counts instead.
+//!    In complete slices of under 1,000 s with at least four report intervals, also: the backlog grew. The backlog is the
+//!    number of operations due and not completed, at the beginning of the slice and at the end of each interval. Its
+//!    minimum in the last quarter exceeds its maximum in the first half by more than one operation and 0.1 %, and for
+//!    random arrivals in addition by more than three times the square root of the operations due. Not for streams with
+//!    given instants, and only if the stream had operations on the device in every interval.
 //! 3. Late (streams with a limit of lateness): more than 0.1 % completed later than this limit.
 //! 4. Silence (judged closed loops): for longer than the loosest limit, a device has operations in flight and completes
 //!    none. All such times together are at least that limit's share of the slice.
 //! 5. Below its rate (streams with a minimum rate): fewer operations per second succeeded in a stretch (a slice, or
 //!    two joined slices), on all devices together.
 //!
+//! A run that would pass, but has fewer than four report intervals in a slice and ends with a backlog of more than one
+//! operation and 0.1 %, is too short.
+//!
 //! For each judged stream, the share of slow operations must stay below each limit, on each device and over all
 //! devices.
 
-use super::draw::{Arrivals, Draw, Drive, LaneDraw, SEC};
+use super::draw::{Draw, Drive, LaneArrivals, LaneDraw, SEC};
 use super::log::{Log, Logged};
+use results::cell::Arrivals;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Minimum operations of an incomplete last slice that is judged twice: joined with the slice before, and alone.
 const ALONE_MIN: u64 = 3_000;
+
+/// The rule that a backlog must not grow through a slice.
+pub(crate) const GREW: &str = "grew";
 
 /// Fate of a wanted operation.
 #[derive(Debug, Clone, Copy)]
@@ -157,6 +169,7 @@ impl Ran<'_> {
             for device in 0..self.draw.drives.len() {
                 let on_device: Vec<_> = of_stream.iter().filter(|fate| fate.device == device).copied().collect();
                 self.judge_load(stream, device, &on_device, &mut found);
+                self.judge_growth(stream, device, &on_device, &mut found);
                 if self.draw.streams[stream].judged {
                     self.judge_shares(stream, Some(device), &on_device, &mut found);
                 }
@@ -166,13 +179,14 @@ impl Ran<'_> {
                 self.judge_shares(stream, None, &of_stream, &mut found);
             }
         }
-        self.decide(&mut found);
+        self.decide(&fates, &mut found);
         found
     }
 
-    fn decide(&self, found: &mut Found) {
+    fn decide(&self, fates: &[Fate], found: &mut Found) {
         let total = |place: usize| found.totals.iter().map(|of| of[place]).sum::<u64>();
-        let broken: Vec<_> = found.broken.iter().map(|broken| broken.rule).collect();
+        let rule = |broken: &Broken| if broken.rule == GREW { "not-carried-out" } else { broken.rule };
+        let broken: Vec<_> = found.broken.iter().map(rule).collect();
         let rules = [("io-error", total(1) > 0), ("lost", total(3) > 0), ("device-gone", self.is_gone)];
         found.codes.extend(rules.iter().filter(|(_, is)| *is).map(|(code, _)| *code));
         let is_broken = !found.codes.is_empty();
@@ -190,8 +204,12 @@ impl Ran<'_> {
             () if is_failed => "fail",
             () if self.is_stopped => "invalid",
             () if self.draw.sla == "100%>3600s" && self.draw.streams.iter().all(|it| it.own.is_none()) => "measured",
+            () if self.is_too_short(fates) => "invalid",
             () => "pass",
         };
+        if found.outcome == "invalid" && !self.is_stopped && judged > 0 {
+            found.codes.insert("too-short");
+        }
         if self.is_stopped && !self.is_gone {
             found.codes.insert("stopped");
         }
@@ -225,7 +243,7 @@ impl Ran<'_> {
     }
 
     fn is_closed(&self, lane: usize) -> bool {
-        matches!(self.draw.lanes[lane].arrivals, Arrivals::Closed { .. })
+        matches!(self.draw.lanes[lane].arrivals, LaneArrivals::Closed { .. })
     }
 
     fn slice(&self, at_ns: u64) -> usize {
@@ -309,6 +327,59 @@ impl Ran<'_> {
                 }
             }
         }
+    }
+
+    /// Operations due before `at_ns` and not completed then.
+    fn backlog(fates: &[Fate], at_ns: u64) -> u64 {
+        let is_due = |fate: &&Fate| fate.wanted_ns < at_ns && fate.wanted_ns < fate.end_ns;
+        let is_open = |fate: &&Fate| fate.back_ns.is_none_or(|back_ns| back_ns > at_ns);
+        fates.iter().filter(is_due).filter(is_open).count() as u64
+    }
+
+    /// Rule 2 for the backlog of a stream on a device.
+    fn judge_growth(&self, stream: usize, device: usize, fates: &[Fate], found: &mut Found) {
+        let draw = self.draw;
+        let arrivals = draw.arrivals_of(stream);
+        let (interval_ns, count) = (draw.interval_sec * SEC, draw.slice_sec / draw.interval_sec);
+        if draw.streams[stream].per_sec == 0 || arrivals == Arrivals::Given || draw.slice_sec >= 1_000 || count < 4 {
+            return;
+        }
+        for slice in 0..self.slice(self.stop_ns) {
+            let begin_ns = self.end_of(slice) - draw.slice_sec * SEC;
+            let ends: Vec<_> = (0..=count).map(|k| begin_ns + k * interval_ns).collect();
+            let backlogs: Vec<_> = ends.iter().map(|at_ns| Self::backlog(fates, *at_ns)).collect();
+            let is_active = |k: usize| {
+                let is_in = |fate: &Fate| fate.back_ns.is_some_and(|ns| ns > ends[k - 1] && ns <= ends[k]);
+                backlogs[k] > 0 || fates.iter().any(is_in)
+            };
+            if !(1..=count as usize).all(is_active) {
+                continue;
+            }
+            let of = |is: &dyn Fn(u64) -> bool| {
+                (0..=count).filter(|k| is(*k)).map(|k| backlogs[k as usize]).collect::<Vec<_>>()
+            };
+            let early = of(&|k| 2 * k <= count).into_iter().max().unwrap();
+            let late = of(&|k| 4 * k > 3 * count).into_iter().min().unwrap();
+            let wanted = fates.iter().filter(|fate| fate.slice == slice).count() as u64;
+            let by_chance = if arrivals == Arrivals::Even { 0.0 } else { 3.0 * (wanted as f64).sqrt() };
+            if late as f64 - early as f64 > f64::max(1.0, wanted as f64 / 1_000.0) + by_chance {
+                found.broken.insert(Broken { rule: GREW, stream, device, slice, count: late - early, wanted });
+            }
+        }
+    }
+
+    /// True if a run that would pass ends with too large a backlog, and is too short to show whether the backlog grows.
+    fn is_too_short(&self, fates: &[Fate]) -> bool {
+        let draw = self.draw;
+        let has_backlog = |(stream, device): (usize, usize)| {
+            let of: Vec<_> =
+                fates.iter().filter(|fate| (fate.stream, fate.device) == (stream, device)).copied().collect();
+            let backlog = Self::backlog(&of, self.stop_ns);
+            draw.streams[stream].per_sec > 0 && backlog > 1 && backlog * 1_000 > of.len() as u64
+        };
+        let pairs =
+            || (0..draw.streams.len()).flat_map(|stream| (0..draw.drives.len()).map(move |device| (stream, device)));
+        draw.slice_sec / draw.interval_sec < 4 && pairs().any(has_backlog)
     }
 
     /// Rule 5.

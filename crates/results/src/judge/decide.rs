@@ -128,12 +128,12 @@ fn outcome_and_reasons(
     findings: ReasonLists,
     worst: Option<&Deciding>,
 ) -> (Outcome, Vec<Reason>) {
-    let ReasonLists { failures, doubts, undone, notes } = findings;
+    let ReasonLists { failures, mut doubts, undone, mut notes } = findings;
     let too_slow = worst.filter(|worst| worst.is_over());
     let too_slow = too_slow.map(|worst| Reason::new(Code::OverLimit, worst.to_string()));
     let is_stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag();
     let unlimited = judge.plan.has_no_limits();
-    let outcome = match () {
+    let mut outcome = match () {
         () if !failures.is_empty() => Outcome::Fail,
         () if !doubts.is_empty() => Outcome::Invalid,
         () if too_slow.is_some() || !undone.is_empty() => Outcome::Fail,
@@ -141,6 +141,14 @@ fn outcome_and_reasons(
         () if unlimited => Outcome::Measured,
         () => Outcome::Pass,
     };
+    match (outcome, judge.too_short()) {
+        (Outcome::Measured, Some(text)) => notes.push(Reason::new(Code::Note, text)),
+        (Outcome::Pass, Some(text)) => {
+            outcome = Outcome::Invalid;
+            doubts.push(Reason::new(Code::TooShort, text));
+        }
+        _ => {}
+    }
     let stop_reason = is_stopped.then(|| {
         let so_far = match outcome {
             Outcome::Invalid if doubts.is_empty() && is_over_so_far(judge) => {

@@ -1,11 +1,12 @@
 //! Checks that the whole load was carried out: by each stream, judged or not, on each device, in each judged period.
 //!
-//! A verdict on latencies ignores operations that never completed, and streams without limits. The following five rules
-//! cover them. An operation counts in the slice in which it was due, whenever it completed.
+//! A verdict on latencies ignores operations that never completed, and streams without limits. The following rules cover
+//! them. An operation counts in the slice in which it was due, whenever it completed.
 //!
 //! * lost: issued, but not completed when the drain ended. A single lost operation fails the run.
 //! * not carried out, for streams with a rate: more than 0.1 % of the operations, and more than one, had not completed
-//!   [`GRACE_NS`] after the end of the judged period, or after the end of the stream if that was earlier.
+//!   [`GRACE_NS`] after the end of the judged period, or after the end of the stream if that was earlier. In a short
+//!   slice also: the backlog grew through the slice, see `backlog`.
 //! * late, for ACT's streams without limits: more than 0.1 % of the operations completed later than `max-lag-sec`.
 //! * below its rate, for streams with a minimum rate: fewer operations or bytes per second succeeded.
 //! * silent, for judged closed loops, which issue nothing while their device hangs: the device had operations in flight
@@ -91,9 +92,8 @@ impl Judge {
         // A slice that was cut short might still have caught up.
         let undone_windows: Vec<_> =
             self.windows(group, end).into_iter().filter(|window| !window.cut && is_undone(window)).collect();
-        let worst = undone_windows.iter().max_by_key(|window| (!is_own_delay(window), window.counts.missed))?;
-        let holder = worst.counts.held_by.checked_sub(1).and_then(|cell| usize::try_from(cell).ok());
-        let cells = self.plan.streams.len() * self.plan.devices.len();
+        let worst = undone_windows.iter().max_by_key(|window| (!is_own_delay(window), window.counts.missed));
+        let Some(worst) = worst else { return self.backlog_that_grew(group) };
         Some(Undone {
             stream: self.plan.streams[group.stream].name.clone(),
             device: self.device_name(group).to_owned(),
@@ -103,10 +103,16 @@ impl Judge {
             wanted: worst.counts.counted_ops(),
             missed: worst.counts.missed,
             ours: is_own_delay(worst),
-            held_by: holder
-                .filter(|cell| *cell < cells)
-                .map(|cell| cell_name(&self.plan.streams, &self.plan.devices, cell)),
+            held_by: self.holder_name(&worst.counts),
+            growth_allowed: None,
         })
+    }
+
+    /// Stream and device whose operations held the slots for which operations of `counts` waited.
+    pub(super) fn holder_name(&self, counts: &CellCounts) -> Option<String> {
+        let holder = usize::try_from(counts.held_by.checked_sub(1)?).ok()?;
+        let cells = self.plan.streams.len() * self.plan.devices.len();
+        (holder < cells).then(|| cell_name(&self.plan.streams, &self.plan.devices, holder))
     }
 
     /// True if a run of format 1 does not show whether the load was carried out: format 1 does not record how late
@@ -273,7 +279,7 @@ impl Judge {
         Some((worst, slices))
     }
 
-    fn device_name(&self, group: &GroupCounts) -> &str {
+    pub(super) fn device_name(&self, group: &GroupCounts) -> &str {
         group.device.map_or("all devices together", |device| &self.plan.devices[device])
     }
 }

@@ -21,6 +21,7 @@
 //!
 //! The steady state of a device is not judged here.
 
+mod backlog;
 mod decide;
 mod load;
 mod slices;

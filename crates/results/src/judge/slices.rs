@@ -6,6 +6,7 @@
 //! [`IntervalCounts`], the judge's input, has the exact counts of one interval, from a live [`Interval`] or from a run
 //! directory. Both sources must give equal counts.
 
+use super::backlog::BacklogGrowth;
 use super::{End, Limit, SLICE_OPS_MIN, Sla, Whose};
 use crate::cell::{EarlierSliceOps, Interval, Latencies, Layout, StreamInfo, cell_name, cells_of, harmless_gap_ns};
 use crate::counts::{Backlog, CellCounts};
@@ -106,13 +107,15 @@ pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u
 }
 
 /// Counts by slice: of one stream on one device, or of a judged stream on all devices.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct GroupCounts {
     pub(crate) stream: usize,
     /// Index of the device; `None` for all devices together.
     pub(crate) device: Option<usize>,
     /// Counts of each slice, oldest first.
     pub(crate) slices: Vec<CellCounts>,
+    /// Empty for all devices together.
+    pub(super) growth: BacklogGrowth,
 }
 
 impl GroupCounts {
@@ -171,9 +174,9 @@ impl Judge {
         let mut groups = Vec::new();
         for (stream, info) in plan.streams.iter().enumerate() {
             if plan.devices.len() > 1 && info.judged {
-                groups.push(GroupCounts { stream, device: None, slices: Vec::new() });
+                groups.push(GroupCounts { stream, ..GroupCounts::default() });
             }
-            let on_device = |device| GroupCounts { stream, device: Some(device), slices: Vec::new() };
+            let on_device = |device| GroupCounts { stream, device: Some(device), ..GroupCounts::default() };
             groups.extend((0..plan.devices.len()).map(on_device));
         }
         Self {
@@ -211,9 +214,14 @@ impl Judge {
             }
         }
         let length_ns = counts.end_ns.saturating_sub(self.ran_ns);
+        let (number, intervals) = (counts.index % self.intervals_per_slice() + 1, self.intervals_per_slice());
         for group in &mut self.groups {
             let cells = cells_of(group.stream, group.device, devices);
             let slice = usize::try_from(slice).unwrap_or(usize::MAX);
+            if group.device.is_some() {
+                let cell = &counts.cells[cells.start];
+                group.growth.add(slice, number, intervals, &cell.backlog, cell.is_any());
+            }
             if group.slices.len() <= slice {
                 group.slices.resize(slice + 1, CellCounts::default());
             }
@@ -355,7 +363,7 @@ impl Judge {
         Some(scheduled_ops.saturating_add(of(self.ran_ns)).max(of(began_ns)))
     }
 
-    fn intervals_per_slice(&self) -> u64 {
+    pub(super) fn intervals_per_slice(&self) -> u64 {
         (self.plan.slice_sec / self.plan.report_interval_sec.max(1)).max(1)
     }
 

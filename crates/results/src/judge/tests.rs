@@ -451,7 +451,7 @@ fn a_verdict_survives_json() {
     let verdict = run.stopped(End::DeviceGone { device: "/dev/d1".into() });
     let json = serde_json::to_string(&verdict).unwrap();
     assert_eq!(serde_json::from_str::<Verdict>(&json).unwrap(), verdict);
-    assert!(json.starts_with(r#"{"format_version":2,"outcome":"fail","class":"screening","partial":true"#), "{json}");
+    assert!(json.starts_with(r#"{"format_version":3,"outcome":"fail","class":"screening","partial":true"#), "{json}");
 }
 
 #[test]

@@ -58,16 +58,24 @@ impl fmt::Display for Deciding {
 
 impl fmt::Display for Undone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stream, device, slices, wanted, missed, held_by, .. } = self;
+        let Self { stream, device, slices, wanted, missed, held_by, growth_allowed, .. } = self;
         let in_slice = slices_text(self.first_slice, self.slice);
         let share = percent(*missed as f64 / (*wanted).max(1) as f64);
         let (missed, wanted) = (Grouped(*missed), units::count(*wanted, "operation"));
-        write!(
-            f,
-            "the load of {stream} on {device} was not carried out {in_slice}: {missed} of {wanted} ({share}) had not \
-             completed {} s after the end of the slice; at most 0.1 % may be missing",
-            GRACE_NS / 1_000_000_000
-        )?;
+        write!(f, "the load of {stream} on {device} was not carried out {in_slice}: ")?;
+        match growth_allowed {
+            Some(allowed) => write!(
+                f,
+                "its backlog grew by {missed} of {wanted} ({share}) through the slice; at most {} are allowed",
+                Grouped(*allowed)
+            )?,
+            None => write!(
+                f,
+                "{missed} of {wanted} ({share}) had not completed {} s after the end of the slice; at most 0.1 % may be \
+                 missing",
+                GRACE_NS / 1_000_000_000
+            )?,
+        }
         if *slices > 1 {
             write!(f, "; the load was not carried out in {} slices in all", Grouped(*slices))?;
         }

@@ -6,8 +6,9 @@ use std::fmt;
 
 /// Version of the verdict's fields. Raised when a field is removed or changes its meaning, but not when fields, reason
 /// codes or enumeration values are added. Version 2: reasons have codes, and operations count in the slice in which
-/// they were due.
-pub const VERDICT_FORMAT_VERSION: u32 = 2;
+/// they were due. Version 3: a backlog that grows through a short slice fails the run, and windows also begin in the
+/// middle of slices.
+pub const VERDICT_FORMAT_VERSION: u32 = 3;
 
 /// A slice with fewer operations than this is reported as insufficient: at the default limit of 0.1 %, three slow
 /// operations would already reach the limit.
@@ -204,6 +205,11 @@ pub struct Undone {
     /// Stream and device whose operations held the slots for which the missed operations waited: `reads@/dev/nvme0n1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_by: Option<String>,
+    /// Set if the load was not carried out because its backlog grew through the slice: the largest growth allowed,
+    /// operations. `missed` is then the growth, from the largest backlog in the first half of the slice to the smallest
+    /// in its last quarter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub growth_allowed: Option<u64>,
 }
 
 /// Cause of slow operations.
@@ -411,6 +417,8 @@ pub enum Code {
     OwnLag,
     /// No operation of a judged stream was recorded.
     NothingJudged,
+    /// The run was too short to show whether its load was carried out.
+    TooShort,
     /// A stream did not carry out its load.
     NotCarriedOut,
     /// Too many operations of a stream without limits were late.
@@ -475,8 +483,7 @@ impl Verdict {
     pub fn agrees_with(&self, other: &Self) -> bool {
         if self.format_version != other.format_version {
             // Newer rules are stricter, never more lenient.
-            return other.outcome == Outcome::Fail
-                || self.outcome.max(Outcome::Pass) == other.outcome.max(Outcome::Pass);
+            return self.outcome.max(Outcome::Pass) <= other.outcome.max(Outcome::Pass);
         }
         let wordless = |verdict: &Self| {
             let mut bare = Self { reasons: Vec::new(), blame: Vec::new(), worst: Vec::new(), ..verdict.clone() };

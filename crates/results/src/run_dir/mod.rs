@@ -52,8 +52,8 @@ use thiserror::Error;
 
 /// Version of the formats in a run directory. Raised when a column or field changes its meaning, not when a column or
 /// field is added. Readers read all versions up to their own. Version 2: separate counts for operations due in an
-/// earlier slice, for lost operations and for operations that did not complete in time.
-pub const FORMAT_VERSION: u32 = 2;
+/// earlier slice, for lost operations and for operations that did not complete in time. Version 3: counts by half-slice.
+pub const FORMAT_VERSION: u32 = 3;
 
 /// Setup of the run.
 pub const MANIFEST: &str = "manifest.json";

@@ -14,6 +14,7 @@ use super::verify::VerifyOptions;
 use super::zbd::{ZbdOptions, ZoneTables};
 use crate::choice::with_defaults;
 use crate::rate::Rate;
+use results::cell::Arrivals;
 use results::units;
 use std::sync::Arc;
 use sys::op::{OpKind, WriteBack, WriteSync};
@@ -355,6 +356,16 @@ impl Job {
             return None;
         }
         self.rate(if self.trim_write { TRIMS } else { kind }).map(Rate::per_sec_f64)
+    }
+
+    /// When the operations of a kind are due.
+    pub(super) fn arrivals(&self, kind: usize) -> Arrivals {
+        match self.iops(kind) {
+            None => Arrivals::Unknown,
+            Some(_) if self.iolog.is_some() || self.trim_write => Arrivals::Given,
+            Some(_) if self.poisson => Arrivals::Random,
+            Some(_) => Arrivals::Even,
+        }
     }
 
     /// Operations per second of a direction; `None` if unlimited.

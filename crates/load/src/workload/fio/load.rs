@@ -334,7 +334,7 @@ impl FioLoad {
                 limits,
                 from_ns: job.start_delay_ns,
                 until_ns: Some(until_ns).filter(|_| job.runtime_ns.is_some()),
-                ..stream_info(&name, judged, job.iops(*kind).unwrap_or(0.0))
+                ..stream_info(&name, judged, job.iops(*kind).unwrap_or(0.0), job.arrivals(*kind))
             }
         };
         streams.iter().enumerate().map(info).collect()

@@ -18,6 +18,7 @@ use super::{BuildContext, Built, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Work
 use crate::plan::{Arrival, BufferClass, Fill};
 use crate::stream::Stream;
 use engine::DeviceName;
+use results::cell::Arrivals;
 use results::run_dir::WorkloadRecord;
 use sample::Sample;
 use std::ops::{Range, RangeInclusive};
@@ -175,7 +176,7 @@ fn add(
     len_bytes: u32,
     fills: &[Fill],
 ) -> WorkloadRecord {
-    let plan_offsets = run.add([stream_info(kind, false, 0.0)], 1);
+    let plan_offsets = run.add([stream_info(kind, false, 0.0, Arrivals::Unknown)], 1);
     let plan = &mut run.shards[0];
     let depth = (IN_FLIGHT_BYTES / len_bytes).clamp(*DEPTHS.start(), *DEPTHS.end());
     let (limit, name) = (plan.add_limit(depth, false), plan_offsets.lane_name(kind, &devices[0].name));

@@ -20,7 +20,7 @@ use crate::rate::Rate;
 use crate::schedule::phase;
 use crate::stream::{Request, Stream};
 use engine::DeviceName;
-use results::cell::StreamInfo;
+use results::cell::{Arrivals, StreamInfo};
 use results::run_dir::{Config, WorkloadRecord};
 use std::fmt;
 use sys::op::OpKind;
@@ -127,7 +127,7 @@ impl RecordWorkload {
         [(READS, read_share), (WRITES, 1.0 - read_share)]
             .into_iter()
             .filter(|(_, share)| *share > 0.0)
-            .map(|(name, share)| stream_info(name, true, per_sec * share))
+            .map(|(name, share)| stream_info(name, true, per_sec * share, Arrivals::Even))
             .collect()
     }
 

@@ -26,7 +26,7 @@ use crate::plan::{Arrival, BufferClass, SALTED_AHEAD};
 use crate::schedule::{Listed, Schedule};
 use crate::stream::{Request, Stream};
 use engine::DeviceName;
-use results::cell::StreamInfo;
+use results::cell::{Arrivals, StreamInfo};
 use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, Grouped};
 use std::iter::StepBy;
@@ -103,7 +103,8 @@ impl Replay {
     /// Recorded streams. One of them is judged.
     fn streams(&self) -> Vec<StreamInfo> {
         let (classes, judged) = (self.trace.classes(), self.trace.judged());
-        classes.into_iter().map(|class| stream_info(class.name(), Some(class) == judged, self.iops(class))).collect()
+        let info = |class: Class| stream_info(class.name(), Some(class) == judged, self.iops(class), Arrivals::Given);
+        classes.into_iter().map(info).collect()
     }
 
     /// Counts the operations that must change to fit a device. Errors: operations that cannot be made to fit.

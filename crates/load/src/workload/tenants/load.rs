@@ -23,7 +23,7 @@ use crate::workload::{
     offered, setting, stream_info,
 };
 use engine::DeviceName;
-use results::cell::StreamInfo;
+use results::cell::{Arrivals, StreamInfo};
 use results::run_dir::{Config, WorkloadRecord};
 use std::ops::Range;
 use std::sync::Arc;
@@ -116,11 +116,11 @@ impl TenantLoad {
         let tenant = self.tenant();
         let (reads, blocks) = (tenant.reads.per_sec_f64(), tenant.client_blocks().per_sec_f64());
         let all = [
-            stream_info(READS, true, reads),
-            stream_info(WRITES, reads == 0.0, blocks),
+            stream_info(READS, true, reads, Arrivals::Even),
+            stream_info(WRITES, reads == 0.0, blocks, Arrivals::Even),
             // As many blocks are collected as are written.
-            stream_info(DEFRAG_READS, false, blocks * waf),
-            stream_info(DEFRAG_WRITES, false, blocks * (waf - 1.0)),
+            stream_info(DEFRAG_READS, false, blocks * waf, Arrivals::Given),
+            stream_info(DEFRAG_WRITES, false, blocks * (waf - 1.0), Arrivals::Given),
         ];
         all.into_iter().filter(|stream| stream.offered_iops > 0.0).collect()
     }
@@ -384,7 +384,7 @@ impl Workload for TenantFill {
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built {
         let [device] = devices else { return Err(CannotRun("it needs one device".to_owned())) };
         let (tenant, range) = (self.0.tenant(), self.0.range(device.size_bytes)?);
-        let plan_offsets = run.add([stream_info("fill", false, 0.0)], 1);
+        let plan_offsets = run.add([stream_info("fill", false, 0.0, Arrivals::Unknown)], 1);
         let plan = &mut run.shards[0];
         let block = tenant.write_block_bytes;
         let slots_max = [device.queue_requests, choices.in_flight_max]

@@ -14,7 +14,7 @@ use crate::stream::{Extent, Mixed, Uniform, Updates};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::{IndexDerived, PAGE_BYTES};
 use crate::workload::{BuildContext, CannotRun, DeviceShape, PlanOffsets, RunPlan, stream_info};
-use results::cell::StreamInfo;
+use results::cell::{self, StreamInfo};
 use sys::op::OpKind;
 use sys::random::Random;
 
@@ -77,10 +77,10 @@ pub(in super::super) fn index(
 
 /// Recorded streams. The verdict judges reads, which include all operations that clients wait for.
 fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
-    let stream = |name: &str, offered_iops: f64| StreamInfo {
+    let stream = |name: &str, offered_iops: f64, arrivals: cell::Arrivals| StreamInfo {
         act: Some(config.histograms(true)),
         late_ns: config.late_ns().filter(|_| name != READS),
-        ..stream_info(name, name == READS, offered_iops)
+        ..stream_info(name, name == READS, offered_iops, arrivals)
     };
     let updates_iops = derived.update_rate.per_sec_f64();
     let reads_iops = match config.arrival {
@@ -88,8 +88,9 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
         Arrivals::Closed => 0.0,
         _ => derived.service_read_rate.per_sec_f64() + updates_iops,
     };
-    let writes = (!derived.update_rate.is_zero()).then(|| stream(WRITES, updates_iops));
-    [stream(READS, reads_iops)].into_iter().chain(writes).collect()
+    // A page is written after another page was read.
+    let writes = (!derived.update_rate.is_zero()).then(|| stream(WRITES, updates_iops, cell::Arrivals::Given));
+    [stream(READS, reads_iops, config.arrival.recorded())].into_iter().chain(writes).collect()
 }
 
 impl Builder<'_, IndexDerived> {

@@ -84,12 +84,12 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     let record_iops = |rate: Rate| if config.arrival == Arrivals::Closed { 0.0 } else { rate.per_sec_f64() };
     let records = |stream: usize, rate: Rate| {
         let act = Some(config.histograms(true));
-        StreamInfo { act, ..stream_info(STREAMS[stream], true, record_iops(rate)) }
+        StreamInfo { act, ..stream_info(STREAMS[stream], true, record_iops(rate), config.arrival.recorded()) }
     };
     let blocks = |stream: usize, judged: bool, rate: Rate| StreamInfo {
         act: (stream != TOMB_RAIDER).then(|| config.histograms(false)),
         late_ns: config.late_ns().filter(|_| !judged),
-        ..stream_info(STREAMS[stream], judged, rate.per_sec_f64())
+        ..stream_info(STREAMS[stream], judged, rate.per_sec_f64(), config.arrival.recorded())
     };
     let streams = [
         (!reads.is_zero()).then(|| records(READS, reads)),

@@ -1,0 +1,247 @@
+//! A backlog that grows through a slice: a device that is a little too slow completes nothing late in a short slice.
+//!
+//! The grace period of the other rules (see `load`) hides a second of the load: a third of a slice of three seconds,
+//! 0.03 % of an hour. So shorter slices are also judged by their backlog: the operations of a stream on a device that
+//! were due and not completed at the end of a report interval. The load was not carried out if the smallest backlog in
+//! the last quarter of the slice exceeds the largest backlog in the first half by more than [`allowed_growth`].
+//!
+//! A single stall, a burst and a queue of random length do not have this pattern. Comparing only the ends of the slice,
+//! with the same tolerance, would fail 8 to 38 % of the random loads that a drive carries out.
+
+use super::slices::GroupCounts;
+use super::{Judge, Undone};
+use crate::cell::Arrivals;
+use crate::counts::Backlog;
+use crate::units::{self, Grouped};
+
+/// From this length on, seconds, a slice is judged without its backlog: the grace period hides less than 0.1 % of it.
+const SLICE_SEC_MAX: u64 = 1_000;
+
+/// Minimum number of report intervals in a slice that is judged by its backlog.
+const INTERVALS_MIN: u64 = 4;
+
+/// The largest growth of a backlog, operations, that `scheduled_ops` operations of a slice allow: 0.1 %, but at least
+/// one operation. The number of random arrivals in a slice varies by its square root; three times as much is allowed
+/// in addition.
+fn allowed_growth(scheduled_ops: u64, arrivals: Arrivals) -> f64 {
+    let scheduled_ops = scheduled_ops as f64;
+    let by_chance = if arrivals == Arrivals::Even { 0.0 } else { 3.0 * scheduled_ops.sqrt() };
+    (scheduled_ops / 1_000.0).max(1.0) + by_chance
+}
+
+/// Backlog of a stream on a device, operations.
+#[derive(Debug, Clone, Copy, Default)]
+struct Outstanding {
+    all: u64,
+    /// Without operations that this program delayed.
+    on_device: u64,
+}
+
+impl Outstanding {
+    fn of(backlog: &Backlog) -> Self {
+        Self { all: backlog.total(), on_device: backlog.in_flight.saturating_add(backlog.waiting) }
+    }
+
+    fn combine(self, other: Self, choose: fn(u64, u64) -> u64) -> Self {
+        Self { all: choose(self.all, other.all), on_device: choose(self.on_device, other.on_device) }
+    }
+}
+
+/// Backlogs of a stream on a device at the ends of the report intervals.
+#[derive(Debug, Clone, Default)]
+pub(super) struct BacklogGrowth {
+    last: Outstanding,
+    /// The largest backlog in the first half of the current slice, its beginning included.
+    early_max: Outstanding,
+    /// The smallest backlog in the last quarter of the current slice.
+    late_min: Option<Outstanding>,
+    /// Number of report intervals of the current slice in which the stream had operations on the device.
+    active_intervals: u64,
+    /// By slice: growth of the backlog; 0 if the stream was not active through the whole slice.
+    by_slice: Vec<Outstanding>,
+}
+
+impl BacklogGrowth {
+    /// Adds the backlog at the end of report interval `number`, from 1, of `intervals` in slice `slice`.
+    pub(super) fn add(&mut self, slice: usize, number: u64, intervals: u64, backlog: &Backlog, is_active: bool) {
+        if number == 1 {
+            *self = Self {
+                last: self.last,
+                early_max: self.last,
+                by_slice: std::mem::take(&mut self.by_slice),
+                ..Self::default()
+            };
+        }
+        self.last = Outstanding::of(backlog);
+        self.active_intervals += u64::from(is_active);
+        if 2 * number <= intervals {
+            self.early_max = self.early_max.combine(self.last, u64::max);
+        }
+        if 4 * number > 3 * intervals {
+            let late_min = self.late_min.unwrap_or(self.last);
+            self.late_min = Some(late_min.combine(self.last, u64::min));
+        }
+        if number == intervals && self.active_intervals == intervals {
+            self.by_slice.resize(slice, Outstanding::default());
+            self.by_slice.extend(self.late_min.map(|late| late.combine(self.early_max, u64::saturating_sub)));
+        }
+    }
+}
+
+impl Judge {
+    /// The complete slices of `group` in which its backlog grew too much; `None` if there are none.
+    pub(super) fn backlog_that_grew(&self, group: &GroupCounts) -> Option<Undone> {
+        let info = &self.plan.streams[group.stream];
+        let is_judged = self.plan.slice_sec < SLICE_SEC_MAX && self.intervals_per_slice() >= INTERVALS_MIN;
+        if !is_judged || matches!(info.arrivals, Arrivals::Given) {
+            return None;
+        }
+        let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
+        let slices = group.slices.iter().zip(&group.growth.by_slice).take(complete).enumerate();
+        let too_much = slices.filter_map(|(slice, (counts, growth))| {
+            let scheduled_ops = counts.counted_ops();
+            let allowed = allowed_growth(scheduled_ops, info.arrivals);
+            let is_exceeded = growth.all as f64 > allowed;
+            is_exceeded.then(|| Undone {
+                stream: info.name.clone(),
+                device: self.device_name(group).to_owned(),
+                slice: slice as u64 + 1,
+                first_slice: None,
+                slices: 1,
+                wanted: scheduled_ops,
+                missed: growth.all,
+                ours: growth.on_device as f64 <= allowed,
+                held_by: self.holder_name(counts),
+                growth_allowed: Some(allowed as u64),
+            })
+        });
+        let too_much: Vec<_> = too_much.collect();
+        let (first_slice, slices) = (too_much.first()?.slice, too_much.len() as u64);
+        let worst = too_much.into_iter().max_by_key(|undone| (!undone.ours, undone.missed))?;
+        Some(Undone { first_slice: Some(first_slice), slices, ..worst })
+    }
+
+    /// A sentence if the run was too short to show whether its load was carried out: it has fewer than
+    /// [`INTERVALS_MIN`] report intervals in a slice, and more operations of a stream were outstanding at its end than
+    /// may be missing.
+    pub(super) fn too_short(&self) -> Option<String> {
+        let intervals = self.intervals_per_slice();
+        if intervals >= INTERVALS_MIN {
+            return None;
+        }
+        let with_rate = self.device_groups().filter(|group| self.plan.per_sec(group.stream) > 0.0);
+        let backlogs = with_rate.map(|group| (group, group.growth.last.all, group.total().counted_ops()));
+        let (group, outstanding_ops, scheduled_ops) = backlogs
+            .filter(|(_, outstanding, scheduled)| *outstanding as f64 > allowed_growth(*scheduled, Arrivals::Even))
+            .max_by_key(|(_, outstanding, _)| *outstanding)?;
+        let interval_sec = self.plan.report_interval_sec.max(1);
+        Some(format!(
+            "the run is too short to show that its load was carried out: {} of {} {} on {} had not completed at its end, \
+             and a slice has {}; with {INTERVALS_MIN}, a backlog that grows would show: run for at least {} s",
+            Grouped(outstanding_ops),
+            Grouped(scheduled_ops),
+            self.plan.streams[group.stream].name,
+            self.device_name(group),
+            units::count(intervals, "report interval"),
+            Grouped(INTERVALS_MIN * interval_sec)
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Code, End, JudgePlan, Outcome, Sla, Verdict};
+    use super::*;
+    use crate::cell::Interval;
+    use crate::times::Times;
+
+    const SEC: u64 = 1_000_000_000;
+
+    /// Verdict on a run of one slice in seconds, with 1,000 reads per second and these backlogs at the ends of the
+    /// seconds.
+    fn judged(arrivals: Arrivals, sla: &str, backlogs: &[Backlog]) -> Verdict {
+        let mut layout = crate::testing::layout(&[("reads", true)], 1_000.0, ["d"]);
+        layout.streams[0].arrivals = arrivals;
+        let seconds = backlogs.len() as u64;
+        let sla: Sla = sla.parse().unwrap();
+        let mut judge = Judge::new(JudgePlan::new(&layout, sla, 1, seconds, seconds));
+        for (index, backlog) in (0..).zip(backlogs) {
+            let mut interval = Interval::new(&layout);
+            (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
+            (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 90_000), 0, 512));
+            interval.cells[0].counts.backlog = *backlog;
+            judge.add(&interval);
+        }
+        judge.verdict(&End::Completed)
+    }
+
+    fn waiting(backlogs: &[u64]) -> Vec<Backlog> {
+        backlogs.iter().map(|waiting| Backlog { waiting: *waiting, ..Backlog::default() }).collect()
+    }
+
+    fn outcome(arrivals: Arrivals, backlogs: &[u64]) -> Outcome {
+        judged(arrivals, "5%>1ms", &waiting(backlogs)).outcome
+    }
+
+    #[test]
+    fn a_backlog_that_grows_through_a_slice_fails_and_a_stall_a_burst_or_an_even_queue_does_not() {
+        use Outcome::{Fail, Pass};
+        for (backlogs, expected) in [
+            (&[10, 20, 30, 40, 50, 60, 70, 80][..], Fail),
+            (&[0, 0, 0, 0, 0, 0, 9, 9], Fail),
+            // 8,000 operations: 8 may be missing.
+            (&[0, 0, 0, 0, 0, 0, 8, 8], Pass),
+            (&[500, 500, 500, 500, 500, 500, 500, 508], Pass),
+            (&[0, 0, 0, 0, 900, 900, 900, 0], Pass),
+            (&[900, 0, 0, 0, 0, 0, 0, 900], Pass),
+            (&[0, 0, 0, 9], Fail),
+            (&[0, 0, 9, 4], Pass),
+        ] {
+            assert_eq!(outcome(Arrivals::Even, backlogs), expected, "{backlogs:?}");
+        }
+    }
+
+    #[test]
+    fn random_arrivals_may_vary_and_given_ones_are_judged_by_the_grace_period_alone() {
+        // 3 * sqrt(4,000) = 189.7, and 0.1 % are 4.
+        assert_eq!(outcome(Arrivals::Random, &[0, 0, 0, 193]), Outcome::Pass);
+        assert_eq!(outcome(Arrivals::Random, &[0, 0, 0, 194]), Outcome::Fail);
+        assert_eq!(outcome(Arrivals::Unknown, &[0, 0, 0, 193]), Outcome::Pass);
+        assert_eq!(outcome(Arrivals::Given, &[0, 0, 0, 999]), Outcome::Pass);
+    }
+
+    #[test]
+    fn the_growth_is_told_with_what_is_allowed() {
+        let verdict = judged(Arrivals::Even, "5%>1ms", &waiting(&[0, 0, 0, 120]));
+        assert_eq!(verdict.reasons[0].code, Code::NotCarriedOut);
+        assert_eq!(
+            verdict.reasons[0].text,
+            "the load of reads on d was not carried out in slice 1: its backlog grew by 120 of 4,000 operations (3.00 \
+             %) through the slice; at most 4 are allowed"
+        );
+    }
+
+    #[test]
+    fn a_backlog_of_this_program_is_held_against_no_device() {
+        let late = |late, waiting| Backlog { late, waiting, ..Backlog::default() };
+        let ended = |last| judged(Arrivals::Even, "5%>1ms", &[Backlog::default(), Backlog::default(), last, last]);
+        assert_eq!(ended(late(120, 4)).reasons[0].code, Code::OwnLag);
+        assert_eq!(ended(late(120, 5)).reasons[0].code, Code::NotCarriedOut);
+    }
+
+    #[test]
+    fn a_run_of_three_intervals_with_a_backlog_at_its_end_is_too_short() {
+        let ended = |sla, last| judged(Arrivals::Even, sla, &waiting(&[0, 0, last]));
+        let verdict = ended("5%>1ms", 4);
+        assert_eq!((verdict.outcome, verdict.reasons[0].code), (Outcome::Invalid, Code::TooShort));
+        assert_eq!(
+            verdict.reasons[0].text,
+            "the run is too short to show that its load was carried out: 4 of 3,000 reads on d had not completed at \
+             its end, and a slice has 3 report intervals; with 4, a backlog that grows would show: run for at least 4 s"
+        );
+        assert_eq!(ended("5%>1ms", 3).outcome, Outcome::Pass);
+        let measured = ended("100%>3600s", 4);
+        assert_eq!(measured.outcome, Outcome::Measured);
+        assert!(measured.reasons.iter().any(|reason| reason.text.contains("too short")), "{measured}");
+    }
+}
