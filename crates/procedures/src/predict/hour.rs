@@ -121,7 +121,8 @@ impl<'a> HourSearch<'a> {
             return Ok(false);
         }
         let Some((base, window_sec, stalls)) = self.stalled.clone() else { return Ok(true) };
-        let windows = (OPS / self.offered_1x.iops / multiple / window_sec).clamp(*WINDOWS.start(), *WINDOWS.end()).ceil();
+        let windows =
+            (OPS / self.offered_1x.iops / multiple / window_sec).clamp(*WINDOWS.start(), *WINDOWS.end()).ceil();
         let stalled = self.run(&base, multiple, (windows * window_sec) as u64)?;
         // The first window does not start with a stall.
         let part = stalls * windows * window_sec / (windows - 1.0) / HOUR_SEC;
@@ -244,6 +245,9 @@ mod tests {
     fn long_windows_shorten_a_run_and_are_said_to() {
         assert_eq!(few_periods(&drive("sim:read-iops=600+window-ms=3000")).unwrap(), None);
         let sentence = few_periods(&drive("sim:read-iops=600+window-ms=100000")).unwrap().unwrap();
-        assert!(sentence.contains("per window of 100.0 s (window-ms), so a simulated run has only 2 windows"), "{sentence}");
+        assert!(
+            sentence.contains("per window of 100.0 s (window-ms), so a simulated run has only 2 windows"),
+            "{sentence}"
+        );
     }
 }

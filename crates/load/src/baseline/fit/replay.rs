@@ -160,11 +160,7 @@ impl<'a> Running<'a> {
 
     /// Runs until `enough` returns true. The arguments of `enough`: the number of finished operations and the elapsed
     /// time, both without the first `warm_up_ops` operations. In an open loop each direction has its own `depth` slots.
-    fn run(
-        mut self,
-        mut warm_up_ops: usize,
-        mut enough: impl FnMut(usize, u64) -> bool,
-    ) -> ([Vec<u64>; 2], f64) {
+    fn run(mut self, mut warm_up_ops: usize, mut enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
         let (depth, mut begin_ns, is_closed) = (self.job.depth, self.begin_ns, self.job.is_closed());
         let offered = self.job.offered_iops.unwrap_or_default();
         let mut free_tokens: [Vec<u32>; 2] = [(0..depth).collect(), (depth..2 * depth).collect()];

@@ -112,7 +112,11 @@ fn a_mix_is_compared_once_its_writes_have_filled_the_queue() {
     let (job, drive) = (Job::of(&mix).unwrap(), drive.parse().unwrap());
     let (times, seconds) = job.all(&drive, 5_000_000_000);
     let iops = job.run(&drive)[0].unwrap().iops;
-    assert!((iops * seconds / times[0].len() as f64 - 1.0).abs() < 0.1, "{iops}, and {} in {seconds} s", times[0].len());
+    assert!(
+        (iops * seconds / times[0].len() as f64 - 1.0).abs() < 0.1,
+        "{iops}, and {} in {seconds} s",
+        times[0].len()
+    );
 }
 
 #[test]
