@@ -225,6 +225,7 @@ pub(super) fn few_periods(drive: &FittedDrive) -> Result<Option<String>, Failure
 #[cfg(test)]
 mod tests {
     use super::*;
+    use results::judge::Sla;
 
     fn drive(steady: &str) -> FittedDrive {
         FittedDrive { steady: steady.to_owned(), stalls: None }

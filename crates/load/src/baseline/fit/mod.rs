@@ -347,6 +347,17 @@ impl Search<'_> {
         }
     }
 
+    /// Fraction by which the rate of a job may differ from the limit of a drive with windows: a job has the operations of
+    /// up to one window too many or too few. In a closed loop, an operation waits for almost a whole window.
+    fn window_fraction(&self) -> f64 {
+        let closed = self.data.iter().filter(|datum| datum.job.is_closed() && !datum.met_stall);
+        let fraction = |datum: &ComparedPoint<'_>| {
+            let longest_us = datum.point.directions().map(|done| done.answer.max_us).fold(0.0, f64::max);
+            longest_us / 1e6 / datum.point.seconds.max(1.0)
+        };
+        closed.map(fraction).fold(0.0, f64::max)
+    }
+
     fn conclude(&self, cost: f64, values: Values) -> Fit {
         let drive = self.text(&values).parse::<DriveSpec>().unwrap_or_default();
         let simulations: Vec<_> = self.data.iter().map(|datum| (datum, datum.job.run(&drive))).collect();
@@ -358,10 +369,18 @@ impl Search<'_> {
         let variance = cost / compared.len().saturating_sub(free_parameters).max(1) as f64;
         // Histogram resolution shifts all numbers together, so more points do not reduce its error.
         let worse = cost + (4.0 * variance).max(tolerances.iter().sum());
+        let window_factor = if values[WINDOW] > 0.0 { 1.0 + self.window_fraction() } else { 1.0 };
         let (mut slow, mut fast) = (values, values);
         let mut parameters = Vec::new();
         for (index, kind) in KINDS.iter().enumerate().filter(|(place, _)| values[*place] > 0.0) {
-            let ends = [kind.slowest, kind.fastest].map(|edge| self.end(&values, index, worse, edge));
+            let mut ends = [kind.slowest, kind.fastest].map(|edge| self.end(&values, index, worse, edge));
+            if WAY.iter().any(|way| way.mbps == index || way.iops == index) {
+                let [slow_end, fast_end] = ends;
+                ends = [
+                    slow_end.map(|end| end.min(values[index] / window_factor)),
+                    fast_end.map(|end| end.max(values[index] * window_factor)),
+                ];
+            }
             // An end without a bound is not the fitted value: the simulated hour shows if the parameter matters.
             slow[index] = ends[0].unwrap_or(kind.slowest);
             fast[index] = ends[1].unwrap_or(kind.fastest);

@@ -107,9 +107,9 @@ impl Job {
     pub(super) fn run(&self, drive: &DriveSpec) -> [Option<JobResults>; 2] {
         let period_ns = drive.stalls.every_ns.max(drive.window_ns).max(1);
         let mut periods = 0;
-        // Whole periods of stalls: a fraction of a period would contain a whole stall, or none.
+        // Whole periods: a fraction of a period would contain a whole stall, or the operations of a whole window, or none.
         let whole_periods_ns = |every_ns: u64| (self.duration_ns + every_ns / 2) / every_ns * every_ns;
-        let duration_ns = match drive.stalls.every_ns {
+        let duration_ns = match period_ns {
             every_ns if (1..=self.duration_ns).contains(&every_ns) => whole_periods_ns(every_ns),
             _ => self.duration_ns,
         };
