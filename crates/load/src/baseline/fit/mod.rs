@@ -290,7 +290,8 @@ impl Search<'_> {
         let Ok(drive) = self.text(values).parse::<DriveSpec>() else { return f64::INFINITY };
         let point_cost = |datum: &ComparedPoint<'_>| {
             let simulated = datum.job.run(&drive);
-            if datum.measured.iter().zip(&simulated).any(|(measured, shown)| measured.is_some() && shown.is_none()) {
+            // The drive is too slow to complete any operation of the job.
+            if simulated == [None, None] {
                 return f64::INFINITY;
             }
             let compared = datum.compared(&simulated);
