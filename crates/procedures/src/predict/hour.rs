@@ -29,11 +29,20 @@ const NEAR: f64 = 1.01;
 /// First step factor of a search. Each further step is the square of the previous one.
 const FIRST_STEP: f64 = 1.05;
 
-/// Operations of a run without rare stalls, and bounds of its length, seconds.
+/// Operations of a run without rare stalls: of all streams, and of the slowest stream, so that a backlog that grows by
+/// 0.3 % of its rate is found. A slow stream may cost up to [`OPS_MAX`].
 const OPS: f64 = 300_000.0;
-const RUN_SEC: std::ops::RangeInclusive<f64> = 2.0..=120.0;
-/// Minimum number of windows of the drive's rate limit, or of frequent stalls, in a run without rare stalls.
-const PERIODS: f64 = 20.0;
+const STREAM_OPS: f64 = 2_000.0;
+const OPS_MAX: f64 = 4.0 * OPS;
+/// Report intervals of such a run. A growing backlog shows best between instants that are far apart.
+const INTERVALS: u64 = 8;
+/// Length of such a run, seconds. In longer runs, no backlog hides in the second by which operations may be late.
+const RUN_SEC: std::ops::RangeInclusive<f64> = 8.0..=1_000.0;
+/// Number of windows of the drive's rate limit, or of frequent stalls, in such a run: [`PERIODS`], or as many as take
+/// [`PERIODS_SEC`]. The backlog grows and shrinks in each.
+const PERIODS: f64 = 80.0;
+const PERIODS_MIN: f64 = 2.0;
+const PERIODS_SEC: f64 = 240.0;
 
 /// Length of a window with a stall as a multiple of the stall, so that the backlog is gone before the next stall.
 const WINDOW_STALLS: f64 = 100.0;
@@ -46,13 +55,11 @@ pub(super) struct HourSearch<'a> {
     steady: Base1x,
     /// The drive with a stall in each window, the length of a window in seconds, and the number of stalls in the hour.
     stalled: Option<(Base1x, f64, f64)>,
-    /// Minimum length of a run without rare stalls that covers the drive's periodic behaviour, seconds.
+    /// Period of the drive's rate limit, or of frequent stalls, seconds.
     period_sec: f64,
     load: &'a PredictedLoad,
     signal_handler: &'a SignalHandler,
-    /// Operations per second at 1x.
-    iops: f64,
-    runs: u32,
+    offered_1x: Offered,
 }
 
 impl<'a> HourSearch<'a> {
@@ -68,8 +75,7 @@ impl<'a> HourSearch<'a> {
         let base =
             |name: &str| series::load_1x(load.config.as_deref(), &[format!("{name}+seed=1")], load.as_act, "predict");
         let steady = console::quietly(|| base(&drive.steady))?;
-        let spec: DriveSpec = drive.steady.parse().map_err(Failure::usage)?;
-        let period_sec = spec.stalls.every_ns.max(spec.window_ns) as f64 / 1e9;
+        let period_sec = period_sec(drive)?;
         let stalled = |(ms, every_s): (f64, f64)| {
             let window_sec =
                 (WINDOW_STALLS * ms / 1e3).clamp(*WINDOW_SEC.start(), *WINDOW_SEC.end()).max(2.0 * ms / 1e3);
@@ -78,7 +84,10 @@ impl<'a> HourSearch<'a> {
             Ok::<_, Failure>((console::quietly(|| base(&name))?, window_sec, stalls_from_mean(HOUR_SEC / every_s)))
         };
         let stalled = drive.stalls.map(stalled).transpose()?.filter(|(_, _, stalls)| *stalls > 0.0);
-        Ok(Self { steady, stalled, period_sec, load, signal_handler, iops: 0.0, runs: 0 })
+        let mut search = Self { steady, stalled, period_sec, load, signal_handler, offered_1x: Offered::default() };
+        // A first run determines the rates of 1x.
+        search.run(&search.steady.clone(), 1.0, 1)?;
+        Ok(search)
     }
 
     /// The highest load held, starting the search at `start`; `None`: not even [`LEAST`] is held, or a signal came.
@@ -107,22 +116,25 @@ impl<'a> HourSearch<'a> {
     /// True if the drive holds `multiple` times 1x for an hour.
     fn holds(&mut self, multiple: f64) -> Result<bool, Failure> {
         let multiple = three_digits(multiple);
-        if self.iops == 0.0 {
-            // A first run determines the rates of 1x.
-            self.run(&self.steady.clone(), 1.0, 1)?;
-        }
-        let iops = (self.iops * multiple).max(1.0);
-        let seconds = (OPS / iops).clamp(*RUN_SEC.start(), *RUN_SEC.end()).max(PERIODS * self.period_sec);
-        let steady = self.run(&self.steady.clone(), multiple, seconds.ceil() as u64)?;
+        let steady = self.run(&self.steady.clone(), multiple, self.steady_sec(multiple))?;
         if steady.outcome != Outcome::Pass {
             return Ok(false);
         }
         let Some((base, window_sec, stalls)) = self.stalled.clone() else { return Ok(true) };
-        let windows = (OPS / iops / window_sec).clamp(*WINDOWS.start(), *WINDOWS.end()).ceil();
+        let windows =
+            (OPS / self.offered_1x.iops / multiple / window_sec).clamp(*WINDOWS.start(), *WINDOWS.end()).ceil();
         let stalled = self.run(&base, multiple, (windows * window_sec) as u64)?;
         // The first window does not start with a stall.
         let part = stalls * windows * window_sec / (windows - 1.0) / HOUR_SEC;
         Ok(stalled.end.is_complete() && self.mixed_holds(&steady, &stalled, part))
+    }
+
+    /// Length of a run without rare stalls at `multiple` times 1x, seconds.
+    fn steady_sec(&self, multiple: f64) -> u64 {
+        let Offered { iops, stream_iops } = self.offered_1x;
+        let seconds = (OPS / iops).max(STREAM_OPS / stream_iops).min(OPS_MAX / iops) / multiple;
+        let seconds = (seconds.clamp(*RUN_SEC.start(), *RUN_SEC.end()) as u64).next_multiple_of(INTERVALS);
+        seconds.max((periods(self.period_sec) * self.period_sec).ceil() as u64)
     }
 
     /// True if an hour is within the limits when `part` of it is like `stalled` and the remainder like `steady`.
@@ -142,10 +154,11 @@ impl<'a> HourSearch<'a> {
     fn run(&mut self, base: &Base1x, multiple: f64, seconds: u64) -> Result<Box<Verdict>, Failure> {
         let mut base = base.clone();
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
+        let interval_sec = if seconds.is_multiple_of(INTERVALS) { seconds / INTERVALS } else { 1 };
+        base.set_report_interval(u32::try_from(interval_sec).unwrap_or(u32::MAX));
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
         let factor = multiple.to_string().parse().map_err(Failure::usage)?;
         let load = base.multiplied(factor, &devices).map_err(Failure::usages)?;
-        self.runs += 1;
         // There are many runs, and only their verdicts are needed.
         let temp_dir = files::temporary_dir("flashproof-predict-", &std::env::temp_dir()).map_err(|error| {
             Failure::environment(format!(
@@ -162,18 +175,80 @@ impl<'a> HourSearch<'a> {
             trace: false,
             ..RunRequest::new(NamedWorkload::alone(load.workload, load.text))
         };
-        let mut offered = Offered(0.0);
+        let mut offered = Offered::default();
         let outcome = console::quietly(|| runner::run(request, self.signal_handler, &mut offered))?;
-        self.iops = if self.iops == 0.0 { offered.0 / multiple } else { self.iops };
+        if self.offered_1x.iops == 0.0 {
+            self.offered_1x = offered;
+        }
         outcome.recorded()
     }
 }
 
-/// Operations per second that a run offers.
-struct Offered(f64);
+/// Operations per second that a run offers: of all streams, and of the slowest stream that has a rate.
+#[derive(Default)]
+struct Offered {
+    iops: f64,
+    stream_iops: f64,
+}
 
 impl RunObserver for Offered {
     fn begins(&mut self, manifest: &Manifest) {
-        self.0 = manifest.streams.iter().map(|stream| stream.offered_iops).sum();
+        let rates = manifest.streams.iter().map(|stream| stream.offered_iops).filter(|iops| *iops > 0.0);
+        self.iops = rates.clone().sum();
+        self.stream_iops = rates.fold(self.iops, f64::min);
+    }
+}
+
+/// Period of the rate limit of `drive`, or of its frequent stalls, seconds.
+fn period_sec(drive: &FittedDrive) -> Result<f64, Failure> {
+    let spec: DriveSpec = drive.steady.parse().map_err(Failure::usage)?;
+    Ok(spec.stalls.every_ns.max(spec.window_ns) as f64 / 1e9)
+}
+
+/// Number of periods of `period_sec` in a run.
+fn periods(period_sec: f64) -> f64 {
+    (PERIODS_SEC / period_sec).floor().clamp(PERIODS_MIN, PERIODS)
+}
+
+/// A sentence about the periods of `drive` if a run has fewer than [`PERIODS`] of them.
+pub(super) fn few_periods(drive: &FittedDrive) -> Result<Option<String>, Failure> {
+    let period_sec = period_sec(drive)?;
+    Ok((periods(period_sec) < PERIODS).then(|| {
+        format!(
+            "the drive's limits apply per window of {period_sec:.1} s (window-ms), so a simulated run has only {} windows \
+             instead of {PERIODS}, and the interval may be too narrow",
+            periods(period_sec)
+        )
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use results::judge::Sla;
+
+    fn drive(steady: &str) -> FittedDrive {
+        FittedDrive { steady: steady.to_owned(), stalls: None }
+    }
+
+    #[test]
+    fn a_drive_is_not_rated_above_the_bandwidth_of_its_large_blocks() {
+        let load = PredictedLoad { config: None, sla: Sla::default(), as_act: false };
+        let signal_handler = SignalHandler::default();
+        let drive = drive("sim:channels=64+write-mbps=50");
+        let mut search = HourSearch::new(&drive, |mean| mean, &load, &signal_handler).unwrap();
+        let highest = search.highest(17.7).unwrap().unwrap();
+        // 1x writes 23.53 blocks of 128 KiB per second, so 50 MB/s are enough for 16.2x.
+        assert!((15.9..=16.3).contains(&highest), "{highest}");
+    }
+
+    #[test]
+    fn long_windows_shorten_a_run_and_are_said_to() {
+        assert_eq!(few_periods(&drive("sim:read-iops=600+window-ms=3000")).unwrap(), None);
+        let sentence = few_periods(&drive("sim:read-iops=600+window-ms=100000")).unwrap().unwrap();
+        assert!(
+            sentence.contains("per window of 100.0 s (window-ms), so a simulated run has only 2 windows"),
+            "{sentence}"
+        );
     }
 }

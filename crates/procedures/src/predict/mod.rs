@@ -139,11 +139,12 @@ fn of_drive(
         return Ok(Some(Prediction { declined: Some(cause), misses: fit.misses, ..blank }));
     }
     let Some(ratings) = ratings(&fit, load, signal_handler)? else { return Ok(None) };
-    let Some([rating, low, high]) = interval(ratings) else { return declined(observations.undecided(ratings)) };
+    let Some([rating, low, high]) = interval(ratings) else { return declined(observations.undecided(&fit, ratings)) };
     let mut remarks = vec![
         "the interval covers all parameters that fit the points; it does not cover drives that differ from the model"
             .to_owned(),
     ];
+    remarks.extend(hour::few_periods(&fit.nearest)?);
     remarks.extend(observations.remarks(points));
     if in_doubt > 0 {
         let (all, doubts) = (units::count(points.len() as u64, "job"), units::number(in_doubt as f64));
@@ -292,7 +293,7 @@ impl<'a> Observations<'a> {
     }
 
     /// Why there is no prediction if the drives at both ends differ too much.
-    pub(super) fn undecided(&self, [_, slow, fast]: [Option<f64>; 3]) -> Declined {
+    pub(super) fn undecided(&self, fit: &Fit, [_, slow, fast]: [Option<f64>; 3]) -> Declined {
         let rating = |rating: Option<f64>| rating.map_or("no load".to_owned(), units::multiple);
         let ends = format!("anything from {} to {} is possible", rating(slow), rating(fast));
         match &self.stalls {
@@ -302,7 +303,11 @@ impl<'a> Observations<'a> {
             },
             None => Declined {
                 cause: DeclinedBy::Model,
-                reason: format!("the points determine the drive's parameters too loosely: {ends}"),
+                reason: format!(
+                    "the points determine the drive's parameters too loosely{}: {ends} - measure with the sizes of the \
+                     load's records (flashproof baseline --bs) and for longer, or rate the drive itself",
+                    without_bound(fit)
+                ),
             },
         }
     }
@@ -361,6 +366,13 @@ impl<'a> Observations<'a> {
         );
         remarks
     }
+}
+
+/// The parameters that no point bounds at one end, in parentheses; empty if there are none.
+fn without_bound(fit: &Fit) -> String {
+    let unbounded = fit.parameters.iter().filter(|parameter| parameter.low.is_none() || parameter.high.is_none());
+    let names: Vec<&str> = unbounded.map(|parameter| parameter.name.as_str()).collect();
+    if names.is_empty() { String::new() } else { format!(" (no bound: {})", names.join(", ")) }
 }
 
 /// Describes how the median latency changed from one watch to a `later` watch; `None` if it did not change.

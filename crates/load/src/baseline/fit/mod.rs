@@ -20,6 +20,7 @@ use conclusions::percentile::BEYOND_COMPARED;
 use engine::sim::DriveSpec;
 use replay::{Job, JobResults, PERCENTS};
 use results::units;
+use std::ops::RangeInclusive;
 
 /// A parameter of the queueing model.
 struct ParameterKind {
@@ -27,13 +28,19 @@ struct ParameterKind {
     name: &'static str,
     /// True for whole numbers.
     is_integer: bool,
-    /// True if a higher value makes the drive faster.
-    more_is_faster: bool,
-    max: f64,
+    /// The ends of the range. At the fast end, the parameter does not limit the drive.
+    slowest: f64,
+    fastest: f64,
 }
 
-const fn kind(name: &'static str, is_integer: bool, more_is_faster: bool, max: f64) -> ParameterKind {
-    ParameterKind { name, is_integer, more_is_faster, max }
+const fn kind(name: &'static str, is_integer: bool, slowest: f64, fastest: f64) -> ParameterKind {
+    ParameterKind { name, is_integer, slowest, fastest }
+}
+
+impl ParameterKind {
+    fn range(&self) -> RangeInclusive<f64> {
+        self.slowest.min(self.fastest)..=self.slowest.max(self.fastest)
+    }
 }
 
 const COUNT: usize = 11;
@@ -42,17 +49,17 @@ const COUNT: usize = 11;
 type Values = [f64; COUNT];
 
 const KINDS: [ParameterKind; COUNT] = [
-    kind("channels", true, true, 4096.0),
-    kind("read-us", false, false, 1e7),
-    kind("write-us", false, false, 1e7),
-    kind("read-mbps", false, true, 1e6),
-    kind("write-mbps", false, true, 1e6),
-    kind("read-iops", true, true, 1e9),
-    kind("write-iops", true, true, 1e9),
-    kind("window-ms", false, false, 1e5),
-    kind("jitter-pct", true, false, 100.0),
-    kind("stall-ms", false, false, 1e5),
-    kind("stall-every-s", false, true, 1e6),
+    kind("channels", true, 1.0, 4096.0),
+    kind("read-us", false, 1e7, 1e-3),
+    kind("write-us", false, 1e7, 1e-3),
+    kind("read-mbps", false, 1e-3, 1e6),
+    kind("write-mbps", false, 1e-3, 1e6),
+    kind("read-iops", true, 1.0, 1e9),
+    kind("write-iops", true, 1.0, 1e9),
+    kind("window-ms", false, 1e5, 1e-3),
+    kind("jitter-pct", true, 100.0, 1.0),
+    kind("stall-ms", false, 1e5, 1e-3),
+    kind("stall-every-s", false, 1e-3, 1e6),
 ];
 
 const CHANNELS: usize = 0;
@@ -282,7 +289,12 @@ impl Search<'_> {
     fn cost(&self, values: &Values) -> f64 {
         let Ok(drive) = self.text(values).parse::<DriveSpec>() else { return f64::INFINITY };
         let point_cost = |datum: &ComparedPoint<'_>| {
-            let compared = datum.compared(&datum.job.run(&drive));
+            let simulated = datum.job.run(&drive);
+            // The drive is too slow to complete any operation of the job.
+            if simulated == [None, None] {
+                return f64::INFINITY;
+            }
+            let compared = datum.compared(&simulated);
             // Quadratic for small deviations, linear for large ones: a single outlier must not dominate the fit.
             compared.iter().map(|(off, near)| 2.0 * ((1.0 + (off / near).powi(2)).sqrt() - 1.0)).sum::<f64>()
         };
@@ -315,14 +327,17 @@ impl Search<'_> {
         (cost, values)
     }
 
-    /// The value at which a parameter, varied by factors of `1 + step`, makes the fit clearly worse; `None` if no value
-    /// does.
-    fn end(&self, values: &Values, index: usize, worse: f64, is_upward: bool) -> Option<f64> {
-        let mut step = 0.01;
-        let (mut good, mut good_cost) = (values[index], self.cost(values));
-        while step < 1.3 {
-            let factor = if is_upward { 1.0 + step } else { 1.0 / (1.0 + step) };
-            let Some(varied) = varied(values, index, factor) else { return Some(good) };
+    /// The value between `values[index]` and `edge`, an end of the parameter's range, at which the fit becomes clearly
+    /// worse; `None` if it does not become worse, even at the edge.
+    fn end(&self, values: &Values, index: usize, worse: f64, edge: f64) -> Option<f64> {
+        let (mut good, mut good_cost, mut step) = (values[index], self.cost(values), 0.01);
+        let at_edge = with(values, index, edge);
+        if self.cost(&at_edge) < worse {
+            return None;
+        }
+        loop {
+            let factor = if edge > values[index] { 1.0 + step } else { 1.0 / (1.0 + step) };
+            let varied = varied(values, index, factor).unwrap_or(at_edge);
             let cost = self.cost(&varied);
             if cost >= worse {
                 let fraction = ((worse - good_cost) / (cost - good_cost)).clamp(0.0, 1.0);
@@ -331,7 +346,17 @@ impl Search<'_> {
             (good, good_cost) = (varied[index], cost);
             step *= 2.0;
         }
-        None
+    }
+
+    /// Fraction by which the rate of a job may differ from the limit of a drive with windows: a job has the operations of
+    /// up to one window too many or too few. In a closed loop, an operation waits for almost a whole window.
+    fn window_fraction(&self) -> f64 {
+        let closed = self.data.iter().filter(|datum| datum.job.is_closed() && !datum.met_stall);
+        let fraction = |datum: &ComparedPoint<'_>| {
+            let longest_us = datum.point.directions().map(|done| done.answer.max_us).fold(0.0, f64::max);
+            longest_us / 1e6 / datum.point.seconds.max(1.0)
+        };
+        closed.map(fraction).fold(0.0, f64::max)
     }
 
     fn conclude(&self, cost: f64, values: Values) -> Fit {
@@ -345,14 +370,24 @@ impl Search<'_> {
         let variance = cost / compared.len().saturating_sub(free_parameters).max(1) as f64;
         // Histogram resolution shifts all numbers together, so more points do not reduce its error.
         let worse = cost + (4.0 * variance).max(tolerances.iter().sum());
+        let window_factor = if values[WINDOW] > 0.0 { 1.0 + self.window_fraction() } else { 1.0 };
         let (mut slow, mut fast) = (values, values);
         let mut parameters = Vec::new();
         for (index, kind) in KINDS.iter().enumerate().filter(|(place, _)| values[*place] > 0.0) {
-            let ends = [false, true].map(|up| self.end(&values, index, worse, up));
-            let (slow_end, fast_end) = if kind.more_is_faster { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
-            slow[index] = slow_end.unwrap_or(values[index]);
-            fast[index] = fast_end.unwrap_or(values[index]);
-            parameters.push(parameter(kind.name, kind.is_integer, values[index], ends));
+            let mut ends = [kind.slowest, kind.fastest].map(|edge| self.end(&values, index, worse, edge));
+            if WAY.iter().any(|way| way.mbps == index || way.iops == index) {
+                let [slow_end, fast_end] = ends;
+                ends = [
+                    slow_end.map(|end| end.min(values[index] / window_factor)),
+                    fast_end.map(|end| end.max(values[index] * window_factor)),
+                ];
+            }
+            // An end without a bound is not the fitted value: the simulated hour shows if the parameter matters.
+            slow[index] = ends[0].unwrap_or(kind.slowest);
+            fast[index] = ends[1].unwrap_or(kind.fastest);
+            let [slow_end, fast_end] = ends;
+            let low_high = if kind.slowest < kind.fastest { [slow_end, fast_end] } else { [fast_end, slow_end] };
+            parameters.push(parameter(kind.name, kind.is_integer, values[index], low_high));
         }
         let stalled = |ms: f64, every_s: f64| every_s.is_finite().then_some((ms, every_s.max(1.1 * ms / 1e3)));
         let fitted = |values: &Values, stalls: Option<(f64, f64)>| FittedDrive { steady: self.text(values), stalls };
@@ -429,23 +464,21 @@ fn varied(values: &Values, index: usize, factor: f64) -> Option<Values> {
     if kind.is_integer {
         new_value = if factor > 1.0 { new_value.round().max(value + 1.0) } else { new_value.round().min(value - 1.0) };
     }
-    let is_in_range = value > 0.0 && new_value <= kind.max && new_value >= if kind.is_integer { 1.0 } else { 1e-3 };
-    is_in_range.then(|| {
-        let mut varied = *values;
-        varied[index] = new_value;
-        varied
-    })
+    (value > 0.0 && kind.range().contains(&new_value)).then(|| with(values, index, new_value))
+}
+
+fn with(values: &Values, index: usize, value: f64) -> Values {
+    let mut values = *values;
+    values[index] = value;
+    values
 }
 
 /// The nearest values that a drive can have.
 fn normal(values: &Values) -> Values {
     let normal_value = |index: usize| {
         let (kind, value) = (&KINDS[index], values[index]);
-        match value > 0.0 {
-            true if kind.is_integer => value.round().clamp(1.0, kind.max),
-            true => value.clamp(1e-3, kind.max),
-            false => 0.0,
-        }
+        let value = if kind.is_integer { value.round() } else { value };
+        if values[index] > 0.0 { value.clamp(*kind.range().start(), *kind.range().end()) } else { 0.0 }
     };
     std::array::from_fn(normal_value)
 }

@@ -15,6 +15,9 @@ const NS_PER_SEC: f64 = 1e9;
 /// Bounds on the operations of a job: enough for a 99th percentile, and more where stalls or windows are rare.
 const OPS_MIN: usize = 4_000;
 const OPS_MAX: usize = 20_000;
+/// Operations before the measured part of a job: a mix needs them until the slower direction has filled the queue. Not
+/// more than [`OPS_MIN`], at which a job may end.
+const WARM_UP_OPS: usize = OPS_MIN;
 /// Minimum number of stall periods, or of a limit's windows, that a job must cover.
 const PERIODS: u64 = 4;
 /// Maximum queue depth of a job.
@@ -64,7 +67,7 @@ pub(super) struct Job {
     /// Operations per second; `None`: closed loop.
     offered_iops: Option<[f64; 2]>,
     poisson: bool,
-    /// Measured time, nanoseconds: a short job includes the beginning, when nothing waits yet.
+    /// Measured time, nanoseconds.
     duration_ns: u64,
 }
 
@@ -104,9 +107,9 @@ impl Job {
     pub(super) fn run(&self, drive: &DriveSpec) -> [Option<JobResults>; 2] {
         let period_ns = drive.stalls.every_ns.max(drive.window_ns).max(1);
         let mut periods = 0;
-        // Whole periods of stalls: a fraction of a period would contain a whole stall, or none.
+        // Whole periods: a fraction of a period would contain a whole stall, or the operations of a whole window, or none.
         let whole_periods_ns = |every_ns: u64| (self.duration_ns + every_ns / 2) / every_ns * every_ns;
-        let duration_ns = match drive.stalls.every_ns {
+        let duration_ns = match period_ns {
             every_ns if (1..=self.duration_ns).contains(&every_ns) => whole_periods_ns(every_ns),
             _ => self.duration_ns,
         };
@@ -115,14 +118,16 @@ impl Job {
             let period_ended = std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
             ops >= OPS_MAX || now_ns >= duration_ns || (period_ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
         };
-        let (times_ns, seconds) = Running::new(self, drive).run(enough);
+        // Stalls and windows are counted from the start.
+        let warm_up_ops = if period_ns == 1 { WARM_UP_OPS } else { 0 };
+        let (times_ns, seconds) = Running::new(self, drive).run(warm_up_ops, enough);
         times_ns.map(|times_ns| JobResults::of(times_ns, seconds))
     }
 
     /// Runs for `at_least_ns`. Returns all times, nanoseconds, and the seconds that passed.
     #[cfg(test)]
     pub(super) fn all(&self, drive: &DriveSpec, at_least_ns: u64) -> ([Vec<u64>; 2], f64) {
-        Running::new(self, drive).run(|_, now_ns| now_ns >= at_least_ns)
+        Running::new(self, drive).run(0, |_, now_ns| now_ns >= at_least_ns)
     }
 }
 
@@ -154,9 +159,9 @@ impl<'a> Running<'a> {
     }
 
     /// Runs until `enough` returns true. The arguments of `enough`: the number of finished operations and the elapsed
-    /// time. In an open loop each direction has its own `depth` slots.
-    fn run(mut self, mut enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
-        let (depth, begin_ns, is_closed) = (self.job.depth, self.begin_ns, self.job.is_closed());
+    /// time, both without the first `warm_up_ops` operations. In an open loop each direction has its own `depth` slots.
+    fn run(mut self, mut warm_up_ops: usize, mut enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
+        let (depth, mut begin_ns, is_closed) = (self.job.depth, self.begin_ns, self.job.is_closed());
         let offered = self.job.offered_iops.unwrap_or_default();
         let mut free_tokens: [Vec<u32>; 2] = [(0..depth).collect(), (depth..2 * depth).collect()];
         let mut waiting: [VecDeque<u64>; 2] = Default::default();
@@ -187,6 +192,10 @@ impl<'a> Running<'a> {
                 let (direction, intended_ns) = self.in_flight[completion.token as usize];
                 self.times_ns[direction].push(now_ns - intended_ns);
                 ops += 1;
+                if ops == warm_up_ops {
+                    self.times_ns = Default::default();
+                    (ops, begin_ns, warm_up_ops) = (0, now_ns, 0);
+                }
                 match waiting[direction].pop_front() {
                     _ if is_closed => self.submit_next(completion.token, now_ns),
                     Some(intended_ns) => self.submit(completion.token, direction, intended_ns, now_ns),

@@ -95,6 +95,31 @@ fn a_job_that_is_run_again_meets_as_many_stalls_as_it_has_periods() {
 }
 
 #[test]
+fn a_parameter_without_a_bound_does_not_limit_the_fast_drive() {
+    // Reads reach 300 MB/s with 30 of the 256 channels, so no point shows the others.
+    let fit = fit(&baseline("sim:channels=256+read-us=400+read-mbps=300"), 64 << 30, 512, None).unwrap();
+    let channels = &fit.parameters[0];
+    assert!(channels.low.is_some_and(|low| low < 64.0) && channels.high.is_none(), "{fit:#?}");
+    assert!(fit.fast.steady.contains("+channels=4096+"), "{fit:#?}");
+    assert!(fit.slow.steady.contains(&format!("+channels={}+", channels.low.unwrap())), "{fit:#?}");
+}
+
+#[test]
+fn a_mix_is_compared_once_its_writes_have_filled_the_queue() {
+    let (drive, small) = ("sim:channels=64+write-mbps=50", Some((4_096, None)));
+    let mut mix = point(drive, Part::Profile, 64, [small, small]);
+    mix.reads.as_mut().unwrap().ops = 19 * mix.writes.as_ref().unwrap().ops;
+    let (job, drive) = (Job::of(&mix).unwrap(), drive.parse().unwrap());
+    let (times, seconds) = job.all(&drive, 5_000_000_000);
+    let iops = job.run(&drive)[0].unwrap().iops;
+    assert!(
+        (iops * seconds / times[0].len() as f64 - 1.0).abs() < 0.1,
+        "{iops}, and {} in {seconds} s",
+        times[0].len()
+    );
+}
+
+#[test]
 fn a_limit_of_operations_is_told_from_one_of_bytes_by_rates_alone() {
     let drive =
         "sim:channels=32+read-us=20+write-us=40+read-mbps=0+write-mbps=0+read-iops=3000+write-iops=4000+window-ms=100";

@@ -89,6 +89,11 @@ impl BaseLoad {
         (self.config.test_duration_sec, self.given_config.test_duration_sec) = (seconds, seconds);
     }
 
+    /// Sets the report interval of a run, seconds.
+    pub fn set_report_interval(&mut self, seconds: u32) {
+        (self.config.report_interval_sec, self.given_config.report_interval_sec) = (seconds, seconds);
+    }
+
     /// `factor` times the load of 1x, on the devices at these positions.
     ///
     /// Errors: rates that cannot be multiplied, each a sentence.
