@@ -31,7 +31,6 @@ soak: ## the long tests: fuzzing, 24 simulated hours, known write amplification,
 
 bench: ## speed and cost, beside fio on the same device (root; some minutes)
 	@scripts/setup bench
-	cargo build --release --locked --quiet -p flashproof -p flashproof-device -p flashproof-results -p flashproof-ftl -p flashproof-engine -p flashproof-sys --bins --examples
 	@scripts/bench
 
 man: ## a man page of each command, in target/man
