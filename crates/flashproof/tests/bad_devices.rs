@@ -97,8 +97,10 @@ fn a_lack_of_descriptors_is_told_as_that() {
     let mut told = 0;
     for limit in 4..40 {
         let mut command = bench.command("sh");
-        let line =
-            format!("ulimit -n {limit}; exec {} storage a.conf --out run-{limit} --sla '99%>10s'", support::FLASHPROOF);
+        let line = format!(
+            "ulimit -n {limit}; exec {} storage a.conf --out run-{limit} --sla '100%>3600s'",
+            support::FLASHPROOF
+        );
         command.args(["-c", &line]);
         let ended = support::Running::start(command).end();
         for line in ended.stderr.lines().filter(|line| line.contains("os error 24")) {
@@ -154,7 +156,7 @@ fn a_read_only_device_is_read_but_not_written_to() {
     let ended = bench.storage(&load(name, true), &["--erase", name]);
     ended.expect_errors(3, &[format!("refusing to write to {name} - {why}")]);
     assert!(!bench.exists(OUT));
-    bench.storage(&load(name, false), &["--sla", "99%>10s"]).expect(0);
+    bench.storage(&load(name, false), &["--sla", "100%>3600s"]).expect(0);
     assert!(device.content().iter().all(|&byte| byte == 0));
 }
 
@@ -167,7 +169,7 @@ fn a_device_smaller_than_a_large_block_is_told() {
     refused(&bench, &device.name, why);
     assert!(device.content().iter().all(|&byte| byte == 0));
     let smaller = load(&device.name, true) + "large-block-op-kbytes: 64\n";
-    bench.storage(&smaller, &["--sla", "99%>10s"]).expect(0);
+    bench.storage(&smaller, &["--sla", "100%>3600s"]).expect(0);
 }
 
 #[test]

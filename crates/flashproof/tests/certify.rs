@@ -243,9 +243,9 @@ fn a_device_is_prepared_first_and_only_once() {
     assert!(!again.stderr.contains("preparing"), "{}", again.stderr);
 
     // The record still says that the device is prepared.
-    let Some(_) = tool("blkdiscard", &[&device.name]) else { return };
+    let Some(_) = tool("blkdiscard", &["-f", &device.name]) else { return };
     certify(&bench, &[&[device.name.as_str(), "--fresh"], &options[..]].concat()).expect_judged().says(&[&preparing]);
-    tool("blkdiscard", &[&device.name]).unwrap();
+    tool("blkdiscard", &["-f", &device.name]).unwrap();
     let no_prep = [&[device.name.as_str(), "--no-prep", "--out", "other"], &options[2..]].concat();
     let not_prepared = format!("NOT PREPARED: record and data do not show that {} was filled", device.name);
     certify(&bench, &no_prep).expect_judged().shows(&[not_prepared]);

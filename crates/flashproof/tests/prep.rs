@@ -76,7 +76,7 @@ impl Case {
             "device-names: {}\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nlarge-block-op-kbytes: 16\n{writes}",
             self.device.name
         );
-        let ended = self.bench.storage(&config, &["--sla", "99%>10s"]);
+        let ended = self.bench.storage(&config, &support::LAX);
         fs::rename(self.bench.path(support::OUT), self.bench.path("before")).ok();
         ended
     }
@@ -269,7 +269,7 @@ fn a_discarded_device_is_not_prepared_whatever_its_record_says() {
     // All 1,024 places of such a device are samples.
     let Some(case) = Case::new(4 * MIB) else { return };
     let (bench, name) = (&case.bench, case.device.name.as_str());
-    let discard = |len: &str| tool("blkdiscard", &["--offset", "65536", "--length", len, name]);
+    let discard = |len: &str| tool("blkdiscard", &["-f", "--offset", "65536", "--length", len, name]);
     case.prep(&[]).expect(0);
     assert_preparation(bench, name, "ok", "written once (2 passes), and 0 of 1024 samples are empty");
     // 10 places are less than 1 %, 11 places are more.
@@ -279,7 +279,7 @@ fn a_discarded_device_is_not_prepared_whatever_its_record_says() {
     assert_preparation(bench, name, "warning", "no longer prepared: 11 of 1024 samples are empty");
     case.prep(&["--verify"]).expect_error(3, &["cannot verify ", "no longer prepared: 11 of 1024 samples", "prep"]);
 
-    tool("blkdiscard", &[name]).unwrap();
+    tool("blkdiscard", &["-f", name]).unwrap();
     let says = "it is not prepared, although its record says so: 1024 of 1024 samples are empty";
     assert_preparation(bench, name, "warning", says);
     let ended = case.storage("").expect(0);
@@ -356,7 +356,7 @@ fn a_preparation_that_failed_is_shown_by_every_later_run() {
     assert!(level == "problem" && text.starts_with(failure), "{level}: {text}");
     let config = "device-names: file\nfile-size-mbytes: 2\ntest-duration-sec: 1\nread-reqs-per-sec: 100\n\
                   write-reqs-per-sec: 10\nlarge-block-op-kbytes: 16\n";
-    let ended = bench.storage(config, &["--sla", "99%>10s"]).expect(0);
+    let ended = bench.storage(config, &support::LAX).expect(0);
     assert!(warned(&ended), "{}", ended.stderr);
     let findings = bench.json_file(&format!("{}/manifest.json", support::OUT))["findings"].to_string();
     assert!(findings.contains(failure), "{findings}");

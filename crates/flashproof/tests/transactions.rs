@@ -87,7 +87,7 @@ fn a_drive_whose_bytes_memory_does_not_hold_is_refused_before_it_is_taken() {
 fn a_file_is_opened_anew_for_each_run_and_holds_what_the_run_before_wrote() {
     let bench = Bench::new();
     let run = ["engine", "bench", "--rows", "1k", "--size", "64MiB", "-k", "5000", "--threads", "1", "--duration", "1"];
-    let more = ["-z", "8", "-g", "200", "--sla", "99%>10s", "--verify", "--out", OUT];
+    let more = ["-z", "8", "-g", "200", "--sla", "100%>3600s", "--verify", "--out", OUT];
     bench.flashproof(&[&run[..], &more].concat()).expect_stdout(0, &["limited by"]);
     assert!(!bench.path(OUT).join("store").exists(), "the file was ours alone");
     let measured = results::run_dir::read(&bench.path(OUT).join("1k/measure")).unwrap();
@@ -124,7 +124,7 @@ fn what_cannot_be_is_refused() {
 /// Runs rows over sockets of this machine, which need io_uring. `None`, with a message, without io_uring.
 fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
     let run =
-        ["engine", "bench", "--loopback", "--threads", "1", "-k", "500", "-z", "8", "-g", "200", "--sla", "99%>10s"];
+        ["engine", "bench", "--loopback", "--threads", "1", "-k", "500", "-z", "8", "-g", "200", "--sla", "100%>3600s"];
     let short = ["--duration", "1", "--size", "64MiB", "--verify", "--out", OUT, "--json", "table.json"];
     let ended = bench.flashproof(&[&run[..], &short, more].concat());
     if ended.stderr.contains("cannot make a ring") {

@@ -229,3 +229,36 @@ fn a_job_cut_short_by_its_runtime_says_so() {
     // The report from the directory says the same.
     bench.flashproof(&["report", OUT]).expect_stdout(0, &[cut]);
 }
+
+/// 20 s in slices of 10 s. The drive freezes for 82 ms around their border: 18 or 19 of the 20,000 reads of each slice take
+/// over 64 ms.
+const FREEZES_AT_A_BORDER: &str = "read-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\nseed: 1\ntest-duration-sec: 20\n\
+                                   device-names: sim:stall-at-s=9.991+stall-ms=82\n";
+
+#[test]
+fn a_freeze_over_the_border_of_two_slices_counts_whole() {
+    let bench = Bench::new();
+    bench.storage(FREEZES_AT_A_BORDER, &["--slice", "10s"]).expect(1);
+    let run = bench.run();
+    assert!(run.verdict.reasons[0].text.contains(" over 64 ms in the 10 s from 0:00:05 (37 of "), "{}", run.verdict);
+    assert_eq!((run.verdict.decided_by.unwrap().from_sec, run.verdict.blame[0].from_sec), (Some(5), Some(5)));
+    // ACT judges whole slices.
+    std::fs::remove_dir_all(bench.path(OUT)).unwrap();
+    bench.storage(FREEZES_AT_A_BORDER, &["--slice", "10s", "--as-act"]);
+    assert_eq!(bench.run().manifest.window_step_sec, 10);
+}
+
+#[test]
+fn a_run_of_format_2_is_judged_by_whole_slices_and_says_so() {
+    let bench = Bench::new();
+    let data = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/format-2");
+    std::fs::create_dir(bench.path(OUT)).unwrap();
+    for file in std::fs::read_dir(data).unwrap() {
+        let file = file.unwrap();
+        std::fs::copy(file.path(), bench.path(OUT).join(file.file_name())).unwrap();
+    }
+    let says = "judged by whole slices, not by windows between them";
+    bench.flashproof(&["report", OUT]).expect_stdout(0, &["PASS", says]);
+    let reasons = bench.run().verdict.reasons;
+    assert!(reasons.iter().any(|reason| reason.code == Code::OldRules && reason.text.contains(says)), "{reasons:?}");
+}

@@ -53,8 +53,8 @@ pub const OUT: &str = "run";
 
 pub const MIB: u64 = 1 << 20;
 
-/// Limits that any working machine holds.
-pub const LAX: [&str; 2] = ["--sla", "99%>10s"];
+/// No limits: a run of a second is too short for a verdict if a busy machine still has operations in flight at its end.
+pub const LAX: [&str; 2] = ["--sla", "100%>3600s"];
 
 /// A directory for one test. Commands run in it, so that names are short and messages can be
 /// compared whole.
