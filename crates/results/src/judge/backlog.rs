@@ -159,20 +159,21 @@ mod tests {
 
     /// Verdict on a run of one slice, with 1,000 reads per second and these backlogs at the ends of the seconds.
     fn judged(arrivals: Arrivals, sla: &str, backlogs: &[Backlog]) -> Verdict {
-        judged_in_slices(backlogs.len() as u64, arrivals, sla, backlogs)
+        let seconds: Vec<_> = backlogs.iter().map(|backlog| (1_000, *backlog)).collect();
+        judged_in_slices(seconds.len() as u64, arrivals, sla, &seconds)
     }
 
-    /// The same in slices of `slice_sec`.
-    fn judged_in_slices(slice_sec: u64, arrivals: Arrivals, sla: &str, backlogs: &[Backlog]) -> Verdict {
+    /// The same in slices of `slice_sec`, with the number of reads of each second.
+    fn judged_in_slices(slice_sec: u64, arrivals: Arrivals, sla: &str, second_by_second: &[(u64, Backlog)]) -> Verdict {
         let mut layout = crate::testing::layout(&[("reads", true)], 1_000.0, ["d"]);
         layout.streams[0].arrivals = arrivals;
-        let seconds = backlogs.len() as u64;
+        let seconds = second_by_second.len() as u64;
         let sla: Sla = sla.parse().unwrap();
         let mut judge = Judge::new(JudgePlan::new(&layout, sla, 1, slice_sec, seconds));
-        for (index, backlog) in (0..).zip(backlogs) {
+        for (index, (reads, backlog)) in (0..).zip(second_by_second) {
             let mut interval = Interval::new(&layout);
             (interval.index, interval.end_ns) = (index, (index + 1) * SEC);
-            (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 90_000), 0, 512));
+            (0..*reads).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 90_000), 0, 512));
             interval.cells[0].counts.backlog = *backlog;
             judge.add(&interval);
         }
@@ -208,10 +209,20 @@ mod tests {
     #[test]
     fn the_backlog_with_which_a_slice_begins_counts() {
         let outcome = |slice_sec, backlogs: &[u64]| {
-            judged_in_slices(slice_sec, Arrivals::Even, "5%>1ms", &waiting(backlogs)).outcome
+            let seconds: Vec<_> = waiting(backlogs).into_iter().map(|backlog| (1_000, backlog)).collect();
+            judged_in_slices(slice_sec, Arrivals::Even, "5%>1ms", &seconds).outcome
         };
         assert_eq!(outcome(4, &[50, 50, 50, 50, 0, 0, 50, 50]), Outcome::Pass);
         assert_eq!(outcome(4, &[50, 50, 50, 50, 0, 0, 50, 55]), Outcome::Fail);
+    }
+
+    #[test]
+    fn a_stream_that_pauses_in_a_slice_is_not_judged_by_its_backlog() {
+        let outcome = |reads_of_the_second| {
+            let seconds = [1_000, reads_of_the_second, 1_000, 1_000].into_iter().zip(waiting(&[0, 0, 0, 50]));
+            judged_in_slices(4, Arrivals::Even, "5%>1ms", &seconds.collect::<Vec<_>>()).outcome
+        };
+        assert_eq!((outcome(0), outcome(1)), (Outcome::Pass, Outcome::Fail));
     }
 
     #[test]

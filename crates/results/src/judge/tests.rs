@@ -104,6 +104,24 @@ fn below_the_limit_passes_and_the_limit_itself_fails() {
 }
 
 #[test]
+fn a_window_between_slices_is_judged_if_it_has_nine_tenths_of_the_operations_of_a_slice() {
+    let judged = |outer, inner| {
+        let mut run = Run::new(1, 2, 4).planned(|plan| plan.window_step_sec = 1);
+        run.second(outer, 0).second(inner, 400).second(inner, 400).second(outer, 0).verdict()
+    };
+    let verdict = judged(5_000, 4_100);
+    assert_eq!(
+        texts(&verdict)[0],
+        "8.89 % of reads on /dev/d0 took over 1 ms in the 2 s from 0:00:01 (800 of 9,000; it must be below 5 %)"
+    );
+    let decided = verdict.decided_by.unwrap();
+    assert_eq!((decided.slice, decided.from_sec, decided.first_slice), (1, Some(1), Some(1)));
+    // 9,000 of a mean of 10,000 operations, and of 10,001.
+    assert_eq!(judged(5_500, 4_100).outcome, Outcome::Fail);
+    assert_eq!(judged(5_501, 4_100).outcome, Outcome::Pass, "less than nine tenths of a slice");
+}
+
+#[test]
 fn the_worst_slice_decides_and_not_the_average() {
     let mut run = Run::new(1, 2, 6);
     run.second(5_000, 0).second(5_000, 0).second(5_000, 600).second(5_000, 0).second(5_000, 0).second(5_000, 0);

@@ -133,6 +133,26 @@ fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
 }
 
 #[test]
+fn a_silence_over_the_border_of_two_slices_counts_whole() {
+    let silent = |step_sec| {
+        let closed = |plan: &mut JudgePlan| (plan.streams[0].offered_iops, plan.window_step_sec) = (0.0, step_sec);
+        let mut run = Run::new(1, 4, 8).planned(closed);
+        for second in 0..8 {
+            run.add(|interval| {
+                (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+                interval.cells[0].counts.silent_ns = if [3, 4].contains(&second) { 3 * MS } else { 0 };
+            });
+        }
+        run.verdict()
+    };
+    assert_eq!(silent(4).outcome, Outcome::Pass, "3 ms in each slice of 4 s");
+    let verdict = silent(2);
+    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Silence));
+    let said = "/dev/d0 completed no reads for 6 ms of 4 s in the 4 s from 0:00:02 (0.150 %), in gaps longer than 64ms";
+    assert!(texts(&verdict)[0].starts_with(said), "{verdict}");
+}
+
+#[test]
 fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit() {
     let silent = |silent_ns| {
         let mut run = Run::new(1, 10, 10).planned(|plan| plan.streams[0].offered_iops = 0.0);
