@@ -404,8 +404,8 @@ fn genuine_logs_of_act_did_their_load_except_the_one_that_did_not() {
 #[test]
 fn a_log_of_less_load_than_its_header_is_no_pass() {
     let bench = Bench::new();
-    // One operation in flight, of 897 us each: 1,114 of 2,000 reads per second. Each read takes less than a
-    // millisecond.
+    // The drive serves a single operation at a time, in 897 us: 1,114 of 2,000 reads per second. Each read takes less than
+    // a millisecond.
     let config = "device-names: sim:channels=1+read-us=897+jitter-pct=0+read-mbps=0\ntest-duration-sec: 60\n\
                   read-reqs-per-sec: 2000\nservice-threads: 1\nmax-lag-sec: 0\n";
     bench.storage(config, &["--sla", "5%>1ms"]).expect(1);

@@ -8,8 +8,9 @@
 //! A single stall, a burst and a queue of random length do not have this pattern. Comparing only the ends of the slice,
 //! with the same tolerance, would fail 8 to 38 % of the random loads that a drive carries out.
 
+use super::Judge;
+use super::load::UndoneSlice;
 use super::slices::GroupCounts;
-use super::{Judge, Undone};
 use crate::cell::Arrivals;
 use crate::counts::Backlog;
 use crate::units::{self, Grouped};
@@ -89,12 +90,12 @@ impl BacklogGrowth {
 }
 
 impl Judge {
-    /// The complete slices of `group` in which its backlog grew too much; `None` if there are none.
-    pub(super) fn backlog_that_grew(&self, group: &GroupCounts) -> Option<Undone> {
+    /// The complete slices of `group` in which its backlog grew too much.
+    pub(super) fn slices_with_growth(&self, group: &GroupCounts) -> Vec<UndoneSlice> {
         let info = &self.plan.streams[group.stream];
         let is_judged = self.plan.slice_sec < SLICE_SEC_MAX && self.plan.intervals_per_slice() >= INTERVALS_MIN;
         if !is_judged || matches!(info.arrivals, Arrivals::Given) {
-            return None;
+            return Vec::new();
         }
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
         let slices = group.slices.iter().zip(&group.growth.by_slice).take(complete).enumerate();
@@ -102,23 +103,15 @@ impl Judge {
             let scheduled_ops = counts.counted_ops();
             let allowed = allowed_growth(scheduled_ops, info.arrivals);
             let is_exceeded = growth.all as f64 > allowed;
-            is_exceeded.then(|| Undone {
-                stream: info.name.clone(),
-                device: self.device_name(group).to_owned(),
-                slice: slice as u64 + 1,
-                first_slice: None,
-                slices: 1,
-                wanted: scheduled_ops,
+            is_exceeded.then(|| UndoneSlice {
+                slice,
+                counts: *counts,
                 missed: growth.all,
-                ours: growth.on_device as f64 <= allowed,
-                held_by: self.holder_name(counts),
+                is_ours: growth.on_device as f64 <= allowed,
                 growth_allowed: Some(allowed as u64),
             })
         });
-        let too_much: Vec<_> = too_much.collect();
-        let (first_slice, slices) = (too_much.first()?.slice, too_much.len() as u64);
-        let worst = too_much.into_iter().max_by_key(|undone| (!undone.ours, undone.missed))?;
-        Some(Undone { first_slice: Some(first_slice), slices, ..worst })
+        too_much.collect()
     }
 
     /// A sentence if the run was too short to show whether its load was carried out: it has fewer than

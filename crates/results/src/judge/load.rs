@@ -69,6 +69,19 @@ pub fn shortfall(scheduled_ops: u64, backlog: &Backlog, per_sec: f64) -> Option<
     })
 }
 
+/// A slice in which a stream did not carry out its load on a device.
+pub(super) struct UndoneSlice {
+    /// Index of the slice, from 0.
+    pub(super) slice: usize,
+    pub(super) counts: CellCounts,
+    /// As in [`Undone::missed`].
+    pub(super) missed: u64,
+    /// As in [`Undone::ours`].
+    pub(super) is_ours: bool,
+    /// As in [`Undone::growth_allowed`].
+    pub(super) growth_allowed: Option<u64>,
+}
+
 impl Judge {
     /// The streams whose load was not carried out, on each device. Sorted by three keys: loads delayed by the device
     /// or a limit come before loads delayed by this program; loads that did not wait for another stream come before
@@ -90,26 +103,35 @@ impl Judge {
         let is_own_delay =
             |window: &Window| !is_not_carried_out(window.counts.missed_least, window.counts.counted_ops());
         // A slice that was cut short might still have caught up.
-        let undone_windows: Vec<_> =
-            self.windows(group, end).into_iter().filter(|window| !window.cut && is_undone(window)).collect();
-        let worst = undone_windows.iter().max_by_key(|window| (!is_own_delay(window), window.counts.missed));
-        let Some(worst) = worst else { return self.backlog_that_grew(group) };
+        let late_windows = self.windows(group, end).into_iter().filter(|window| !window.cut && is_undone(window));
+        let late_slices = late_windows.map(|window| UndoneSlice {
+            slice: window.first,
+            missed: window.counts.missed,
+            is_ours: is_own_delay(&window),
+            growth_allowed: None,
+            counts: window.counts,
+        });
+        let mut undone_slices: Vec<_> = late_slices.collect();
+        if undone_slices.is_empty() {
+            undone_slices = self.slices_with_growth(group);
+        }
+        let worst = undone_slices.iter().max_by_key(|slice| (!slice.is_ours, slice.missed))?;
         Some(Undone {
             stream: self.plan.streams[group.stream].name.clone(),
             device: self.device_name(group).to_owned(),
-            slice: worst.first as u64 + 1,
-            first_slice: undone_windows.first().map(|window| window.first as u64 + 1),
-            slices: undone_windows.len() as u64,
+            slice: worst.slice as u64 + 1,
+            first_slice: undone_slices.first().map(|first| first.slice as u64 + 1),
+            slices: undone_slices.len() as u64,
             wanted: worst.counts.counted_ops(),
-            missed: worst.counts.missed,
-            ours: is_own_delay(worst),
+            missed: worst.missed,
+            ours: worst.is_ours,
             held_by: self.holder_name(&worst.counts),
-            growth_allowed: None,
+            growth_allowed: worst.growth_allowed,
         })
     }
 
     /// Stream and device whose operations held the slots for which operations of `counts` waited.
-    pub(super) fn holder_name(&self, counts: &CellCounts) -> Option<String> {
+    fn holder_name(&self, counts: &CellCounts) -> Option<String> {
         let holder = usize::try_from(counts.held_by.checked_sub(1)?).ok()?;
         let cells = self.plan.streams.len() * self.plan.devices.len();
         (holder < cells).then(|| cell_name(&self.plan.streams, &self.plan.devices, holder))
