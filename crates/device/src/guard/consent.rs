@@ -203,7 +203,7 @@ fn keep_own_record(
     identity: &str,
     recorded_size: u64,
 ) -> Result<u64, StateError> {
-    if let PreparationState::Unrecognised(_) = PreparationState::of(facts, &guard.records) {
+    if PreparationState::is_of_another(facts, &guard.records) {
         guard.records.forget_prepared(identity)?;
     }
     guard.records.keep(identity, recorded_size, &request.purpose)

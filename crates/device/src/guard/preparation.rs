@@ -385,12 +385,10 @@ impl UsedPart {
     /// The usable part of the device of `facts`; `None` if all of it may be used.
     pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
         let recorded = records.prepared(&facts.identity()?, facts.size_bytes)?;
-        if recorded.used_bytes == facts.size_bytes {
+        if recorded.used_bytes == facts.size_bytes || PreparationState::is_of_another(facts, records) {
             return None;
         }
-        let state = PreparationState::of(facts, records);
-        let prepared = state.prepared()?;
-        Some(Self { used_bytes: prepared.used_bytes, use_pct: prepared.use_pct() })
+        Some(Self { used_bytes: recorded.used_bytes, use_pct: recorded.use_pct() })
     }
 }
 

@@ -149,6 +149,12 @@ impl PreparationState {
         }
     }
 
+    /// True if the record with the name of the device is of another device. Reads samples only if the name can pass to
+    /// another device.
+    pub(crate) fn is_of_another(facts: &DeviceFacts, records: &Records) -> bool {
+        !facts.has_own_name() && matches!(Self::of(facts, records), Self::Unrecognised(_))
+    }
+
     /// True if record and device show a complete preparation with random fill.
     pub fn is_prepared(&self) -> bool {
         matches!(self, Self::Shown(..))

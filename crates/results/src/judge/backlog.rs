@@ -51,7 +51,7 @@ impl Outstanding {
 /// Backlogs of a stream on a device at the ends of the report intervals.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BacklogGrowth {
-    last: Outstanding,
+    pub(super) last: Backlog,
     /// The largest backlog in the first half of the current slice, its beginning included.
     early_max: Outstanding,
     /// The smallest backlog in the last quarter of the current slice.
@@ -68,19 +68,20 @@ impl BacklogGrowth {
         if number == 1 {
             *self = Self {
                 last: self.last,
-                early_max: self.last,
+                early_max: Outstanding::of(&self.last),
                 by_slice: std::mem::take(&mut self.by_slice),
                 ..Self::default()
             };
         }
-        self.last = Outstanding::of(backlog);
+        self.last = *backlog;
+        let outstanding = Outstanding::of(backlog);
         self.active_intervals += u64::from(is_active);
         if 2 * number <= intervals {
-            self.early_max = self.early_max.combine(self.last, u64::max);
+            self.early_max = self.early_max.combine(outstanding, u64::max);
         }
         if 4 * number > 3 * intervals {
-            let late_min = self.late_min.unwrap_or(self.last);
-            self.late_min = Some(late_min.combine(self.last, u64::min));
+            let late_min = self.late_min.unwrap_or(outstanding);
+            self.late_min = Some(late_min.combine(outstanding, u64::min));
         }
         if number == intervals && self.active_intervals == intervals {
             self.by_slice.resize(slice, Outstanding::default());
@@ -123,7 +124,7 @@ impl Judge {
             return None;
         }
         let with_rate = self.device_groups().filter(|group| self.plan.per_sec(group.stream) > 0.0);
-        let backlogs = with_rate.map(|group| (group, group.growth.last.all, group.total().counted_ops()));
+        let backlogs = with_rate.map(|group| (group, group.growth.last.total(), group.total().counted_ops()));
         let (group, outstanding_ops, scheduled_ops) = backlogs
             .filter(|(_, outstanding, scheduled)| *outstanding as f64 > allowed_growth(*scheduled, Arrivals::Even))
             .max_by_key(|(_, outstanding, _)| *outstanding)?;

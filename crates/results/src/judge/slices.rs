@@ -9,7 +9,7 @@
 use super::backlog::BacklogGrowth;
 use super::{End, Limit, SLICE_OPS_MIN, Sla, Whose};
 use crate::cell::{EarlierOps, Interval, Latencies, Layout, StreamInfo, cell_name, cells_of, harmless_gap_ns};
-use crate::counts::{Backlog, CellCounts};
+use crate::counts::CellCounts;
 use std::ops::Range;
 
 /// Configuration of the judge, fixed before the first interval.
@@ -179,8 +179,6 @@ pub struct Judge {
     pub(crate) groups: Vec<GroupCounts>,
     /// For each stream, judged or not: counts over all devices and the whole run.
     pub(super) totals: Vec<CellCounts>,
-    /// For each cell: the backlog at the end of the last interval.
-    backlogs: Vec<Backlog>,
     /// Number of slices whose intervals are all complete.
     pub(super) complete_slices: u64,
     pub(super) ran_ns: u64,
@@ -214,7 +212,6 @@ impl Judge {
         Self {
             groups,
             totals: vec![CellCounts::default(); plan.streams.len()],
-            backlogs: vec![Backlog::default(); plan.streams.len() * plan.devices.len()],
             workload_judges: parts(&plan),
             plan,
             ..Self::default()
@@ -243,7 +240,6 @@ impl Judge {
         self.workload_judges.iter_mut().for_each(|part| part.add(counts));
         let (step, steps_per_slice) = (self.plan.step_of(counts.index), self.plan.steps_per_slice());
         let slice = step / steps_per_slice;
-        self.backlogs.iter_mut().zip(&counts.cells).for_each(|(backlog, cell)| *backlog = cell.backlog);
         let devices = self.plan.devices.len();
         for (stream, total) in self.totals.iter_mut().enumerate() {
             for cell in &counts.cells[cells_of(stream, None, devices)] {
@@ -393,9 +389,12 @@ impl Judge {
     pub(super) fn corrected_end(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
-            let name = |cell| cell_name(&self.plan.streams, &self.plan.devices, cell);
-            let of_lane = self.backlogs.iter().enumerate().filter(|(cell, _)| name(*cell) == *lane);
-            if of_lane.map(|(_, backlog)| backlog).any(|end| end.late > end.waiting) {
+            let (streams, devices) = (&self.plan.streams, &self.plan.devices);
+            let is_of_lane = |group: &&GroupCounts| {
+                cell_name(streams, devices, cells_of(group.stream, group.device, devices.len()).start) == *lane
+            };
+            let mut ends = self.device_groups().filter(is_of_lane).map(|group| group.growth.last);
+            if ends.any(|end| end.late > end.waiting) {
                 *whose = Whose::Ours;
             }
         }
