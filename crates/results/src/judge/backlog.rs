@@ -104,7 +104,7 @@ impl Judge {
             let scheduled_ops = counts.counted_ops();
             let allowed = allowed_growth(scheduled_ops, info.arrivals);
             let is_exceeded = growth.all as f64 > allowed;
-            is_exceeded.then(|| UndoneSlice {
+            is_exceeded.then_some(UndoneSlice {
                 slice,
                 counts: *counts,
                 missed: growth.all,
