@@ -273,7 +273,6 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
             return self.refuse(op, libc::EOPNOTSUPP);
         }
         match op.kind {
-            OpKind::ResetZone => self.submit_beside(op),
             OpKind::Deallocate if !self.limits.deallocates => self.submit_beside(op),
             OpKind::Flush | OpKind::FlushFile if !self.limits.flushes => self.submit_beside(op),
             OpKind::WriteBack(steps) if steps.drop_cache || !self.limits.writes_back => self.submit_beside(op),

@@ -512,7 +512,6 @@ fn entry(op: &mut Op, is_block_device: bool) -> squeue::Entry {
         (OpKind::WriteBack(steps), _) => {
             opcode::SyncFileRange::new(file, op.len).offset(offset).flags(steps.flags()).build()
         }
-        (OpKind::ResetZone, _) => panic!("io_uring has no {}", op.kind),
         (OpKind::Deallocate, _) if is_block_device => discard(file, offset, op.len.into()),
         (OpKind::Deallocate, _) => {
             let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;

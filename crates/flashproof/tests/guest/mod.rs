@@ -17,7 +17,6 @@ mod probe;
 mod qmp;
 mod refused;
 mod waf;
-mod zoned;
 
 /// These tests share a machine and its drive, because a boot takes as long as some of the tests.
 #[test]

@@ -30,7 +30,6 @@ mod test_sink;
 
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, Lane, Plan};
-use device::target::Zones;
 use engine::DeviceName;
 use results::cell::{Arrivals, Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
@@ -153,8 +152,6 @@ pub struct RunSpec {
     pub polled: bool,
     /// True if the writes allocate the blocks of new files.
     pub sparse: bool,
-    /// True if writes go to the write pointers of zoned devices.
-    pub zoned: bool,
 }
 
 impl RunSpec {
@@ -205,7 +202,6 @@ impl RunSpec {
                 synchronous: "I/O by system calls",
                 polled: "polling",
                 sparse: "the allocation of files",
-                zoned: "the use of zones",
             }
             if spec.is_simulated() != joined.is_simulated() {
                 return Err("a run has either simulated or real drives, not both".to_owned());
@@ -234,14 +230,12 @@ pub struct DeviceShape {
     pub queue_requests: Option<u32>,
     /// Key of the stamps in written data (`sys::salt`).
     pub stamp_key: u64,
-    /// Zones of a zoned device, or why they are not known.
-    pub zoned: Option<Result<Arc<Zones>, String>>,
 }
 
 impl DeviceShape {
     /// A device without a queue in the kernel, and without stamps in its data.
     pub fn new(name: impl Into<String>, target: u16, size_bytes: u64, min_io_bytes: u32) -> Self {
-        Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0, zoned: None }
+        Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 }
     }
 
     /// New salt for writes to this device; `compress_pct` percent of it is random.

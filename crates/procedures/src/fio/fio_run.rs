@@ -139,15 +139,14 @@ impl FioRun {
             let planned_bytes = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
             let (done_bytes, failed) =
                 (bytes_of(number), self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0));
-            (is_whole && !job.time_based && !job.trim_write && !job.zbd.is_on && !failed && done_bytes < planned_bytes)
-                .then(|| {
-                    format!(
-                        "job {} did {} of size={}: its devices are smaller",
-                        quoted(&job.name),
-                        units::bytes(done_bytes as f64),
-                        units::bytes(planned_bytes as f64)
-                    )
-                })
+            (is_whole && !job.time_based && !job.trim_write && !failed && done_bytes < planned_bytes).then(|| {
+                format!(
+                    "job {} did {} of size={}: its devices are smaller",
+                    quoted(&job.name),
+                    units::bytes(done_bytes as f64),
+                    units::bytes(planned_bytes as f64)
+                )
+            })
         };
         let entries = self.load.entries.iter().enumerate().filter(|(_, entry)| entry.job.steady == Default::default());
         entries.filter_map(short).collect()
@@ -269,8 +268,6 @@ impl FioRun {
                 levels: std::array::from_fn(level_ops),
                 kinds,
                 verified: self.verified(number),
-                zone_resets: (entry.job.zbd.is_on && entry.job.writes())
-                    .then(|| threads().map(|thread| thread.progress.zone_resets.get()).sum()),
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,

@@ -148,9 +148,6 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
     if let Some(steady) = &job.steady {
         object.put("steadystate", steadystate(steady));
     }
-    if let Some(resets) = job.zone_resets {
-        object.put("zone_resets", resets);
-    }
     if let Some(VerifyTotals { bytes, wrong_blocks, not_read_bytes, unknown_bytes }) = job.verified {
         let names = ["verified_bytes", "wrong_blocks", "not_read_bytes", "unknown_bytes"];
         let counts = names.into_iter().zip([bytes, wrong_blocks, not_read_bytes, unknown_bytes]);

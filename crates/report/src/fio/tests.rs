@@ -28,7 +28,6 @@ fn totals() -> Totals {
 fn page(totals: &Totals) -> FioReport<'_> {
     let job = JobReport {
         verified: None,
-        zone_resets: Some(3),
         name: "a".into(),
         group: 0,
         jobs: 1,

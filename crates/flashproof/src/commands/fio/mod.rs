@@ -382,8 +382,6 @@ impl FioCommand<'_> {
         let mut worst = Outcome::Measured;
         let result = cross_check::in_turns(fio, &load, &opened.devices, self.signal_handler, |round| {
             runs.truncate(number);
-            // fio begins each round with empty zones.
-            load.forget_zones();
             runs.push(FioRun::new(load.clone()));
             let dir = self.dir(number).join(format!("round-{round}"));
             worst = worst.max(self.run(&dir, Some(&opened), runs)?);

@@ -1,5 +1,6 @@
 //! All jobs that run at once, as a [`Workload`].
 
+use super::NS_PER_SEC;
 use super::ends::SteadyStateDetector;
 use super::job::{DEPTH_MAX, ExitWhat, FLUSHES, Job, KINDS, WRITES};
 use super::lanes::LaneBuilder;
@@ -7,7 +8,6 @@ use super::pattern::RandomMap;
 use super::text::Problem;
 use super::thread::{ExitGroups, JobClone, RecordedStream};
 use super::verify;
-use super::{NS_PER_SEC, locked};
 use crate::choice::Engine;
 use crate::plan::{Plan, SALTED_AHEAD};
 use crate::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, RunSpec, Workload, stream_info};
@@ -177,9 +177,6 @@ impl FioLoad {
                 .map(problem("hipri needs poll queues, which simulated drives do not have - leave it out")),
             first_thread(&|thread| is_simulated && thread.job.verifies())
                 .map(problem("verify compares stored data, but simulated drives store no data - leave verify out, or name a device or a file")),
-            // A scheduled operation, unlike a closed loop, does not poll while another job uses its zone.
-            first_thread(&|thread| thread.job.zbd.is_on && thread.job.has_rates() && shares_files(thread))
-                .map(problem("with zonemode=zbd, a job with a rate cannot share its devices with other jobs or clones - leave out the rate, numjobs or the other jobs")),
             first_thread(&|thread| thread.job.appends && shares_files(thread))
                 .map(problem("with file_append, only one job can write to a file - leave out numjobs, or give each job its own file")),
         ];
@@ -220,11 +217,6 @@ impl FioLoad {
                 ..JobClone::new(job.clone(), thread.clone, thread.number, thread.entry)
             };
         }
-    }
-
-    /// Empties the emulated zones of all jobs.
-    pub fn forget_zones(&self) {
-        self.jobs().for_each(|job| locked(&job.zone_tables.0).clear());
     }
 
     /// True if a job ends this run and all later runs (`exit_what=all`).
@@ -435,7 +427,6 @@ impl Workload for FioLoad {
             synchronous: !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine),
             polled: any(|job| job.is_polled),
             sparse: any(|job| job.sparse),
-            zoned: any(|job| job.zbd.is_on),
             ..RunSpec::new(self.devices.clone(), duration_sec)
         }
     }

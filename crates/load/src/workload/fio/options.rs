@@ -122,14 +122,8 @@ pub static KNOWN: &[KnownOption] = known! {
     "rate_iops_min" Value = "none": "same as rate_min, in operations per second",
     "rate_cycle" ["ratecycle"] Value = "1000": "milliseconds over which rate_min is checked",
     "rate_process" Value = "linear": "`linear`: evenly spaced; `poisson`: exponential gaps",
-    "zonemode" Value = "none": "`strided`: operations stay in a window, which advances after zonesize bytes; `zbd`: zones are written from start to end, see above",
-    "zonesize" Value = "none": "strided: bytes of operations in each window, or percent of the device or file; zbd: bytes of a zone. With zbd, `size=8z` is 8 zones, and `z` also works for io_size, offset and offset_increment",
-    "zonecapacity" Value = "zonesize": "bytes that can be written in an emulated zone",
-    "read_beyond_wp" Bool = "0": "1: reads use whole zones, not only the part before the write pointer",
-    "max_open_zones" Value = "the device's": "maximum number of zones that all jobs on a device write to at the same time; 0: as many as the device allows",
-    "job_max_open_zones" Value = "0": "same as max_open_zones, per clone",
-    "zone_reset_threshold" Value = "0": "0 to 1: if the part of the job's range that has data exceeds this fraction, zones are reset before they are full",
-    "zone_reset_frequency" Value = "0": "0 to 1: zone resets per write while zone_reset_threshold is exceeded",
+    "zonemode" Value = "none": "`strided`: operations stay in a window, which advances after zonesize bytes; default if zonesize is given",
+    "zonesize" Value = "none": "bytes of operations in each window, or percent of the device or file",
     "zonerange" Value = "zonesize": "length of the window of zonemode=strided",
     "zoneskip" Value = "0": "bytes between the end of a window and the beginning of the next window; after the last window the first window follows",
     "flow" Value = "0": "a job's share of the operations of all jobs with the same flow_id: a job above its share waits for the others",
@@ -241,8 +235,9 @@ static MISSING: &[&str] = &[
      the trace (flashproof storage --replay runs a trace)",
     "exec_prerun exec_postrun: the load without these commands; run them yourself before and after",
     "ioscheduler: the load with the current scheduler (/sys/block/DEVICE/queue/scheduler)",
-    "ignore_zone_limits recover_zbd_write_error write_zone_remainder: the load with zones within the device's \
-     limits and with whole writes; a job ends when a zone fails",
+    "zonecapacity read_beyond_wp max_open_zones job_max_open_zones zone_reset_threshold zone_reset_frequency \
+     ignore_zone_limits recover_zbd_write_error write_zone_remainder: operations at any offset (the option is for \
+     zonemode=zbd, and flashproof does not support the zones of zoned devices)",
     "fdp fdp_pli_select fdp_pli dataplacement data_placement plid_select plids dp_scheme write_hint: writes without a \
      placement handle (flashproof storage tenants has placement handles)",
     "thinkcycles rate_ignore_thinktime: the load with pauses during which the job sleeps",

@@ -22,9 +22,9 @@ impl Job {
         if section.options.iter().any(|given| given.position == COMMAND_LINE) {
             self.given_options.push(("name".into(), section.name.clone()));
         }
-        // Options on which other values depend come first, wherever they are given.
+        // Sizes depend on kb_base, wherever it is given.
         let mut options: Vec<_> = section.options.iter().collect();
-        options.sort_by_key(|given| ["kb_base", "zonesize"].iter().position(|name| *name == given.name).unwrap_or(2));
+        options.sort_by_key(|given| given.name != "kb_base");
         for given_option in options {
             let option_text = given_option
                 .value
@@ -77,20 +77,7 @@ impl Job {
         let microseconds = || number(text, MICROSECONDS);
         // Without a value, a log is named after the job.
         let prefix = || Some(given_option.value.clone().unwrap_or_default());
-        let (zone_size, default_size) = (self.zones.size, Sizes::same(4096));
-        // A number of zones (`3z`), or a size.
-        let size_or_zones = || match (text.strip_suffix('z').map(|zones| number(zones, Unit::Plain)), zone_size) {
-            (Some(Ok(zones)), Some(Size::Bytes(bytes))) => {
-                zones.checked_mul(bytes).map(Size::Bytes).ok_or_else(|| "the value is too large".to_owned())
-            }
-            (Some(Ok(_)), _) => Err(
-                "the suffix z counts zones of zonesize - give zonesize in this section or in a global section above"
-                    .to_owned(),
-            ),
-            _ => value.size(),
-        };
-        let fraction =
-            || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("the value must be 0 to 1");
+        let default_size = Sizes::same(4096);
         match option.name {
             "flow" => self.flow.weight = count(0, 1_000_000)?,
             "flow_id" => self.flow.id = count(0, u64::MAX)?,
@@ -133,15 +120,11 @@ impl Job {
             "log_max_value" => self.log_max_value = yes()?,
             "wait_for" => self.waits_for = Some(text.to_owned()),
             "zonemode" => {
-                let modes = [("none", (false, false)), ("strided", (true, false)), ("zbd", (false, true))];
-                (self.zones.strided, self.zbd.is_on) = parse_word(text, &modes)?;
+                if text == "zbd" {
+                    return Err("flashproof does not support the zones of zoned devices; without the option, flashproof would run: operations at any offset - leave zonemode and zonesize out if that is acceptable".into());
+                }
+                self.zones.mode_is_strided = Some(parse_word(text, &[("none", false), ("strided", true)])?);
             }
-            "zonecapacity" => self.zbd.capacity = count(1, u64::MAX)?,
-            "read_beyond_wp" => self.zbd.reads_beyond = yes()?,
-            "max_open_zones" => self.zbd.open_max = count(0, u32::MAX.into())?,
-            "job_max_open_zones" => self.zbd.job_open_max = count(0, u32::MAX.into())?,
-            "zone_reset_threshold" => self.zbd.reset_threshold = fraction()?,
-            "zone_reset_frequency" => self.zbd.reset_frequency = fraction()?,
             "zonesize" => self.zones.size = Some(above_zero(value.size()?)?),
             "zonerange" => self.zones.range = Some(above_zero(value.size()?)?),
             "zoneskip" => self.zones.skip = Some(value.size()?),
@@ -164,11 +147,11 @@ impl Job {
             "cmd_type" => parse_word(text, &[("nvme", ())])?,
             "hipri" => self.is_polled = yes()?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
-            "size" => self.size = Some(above_zero(size_or_zones()?)?),
-            "io_size" => self.io_size = Some(above_zero(size_or_zones()?)?),
+            "size" => self.size = Some(above_zero(value.size()?)?),
+            "io_size" => self.io_size = Some(above_zero(value.size()?)?),
             "filesize" => self.filesize = Some(count(1, u64::MAX)?),
-            "offset" => self.offset = size_or_zones()?,
-            "offset_increment" => self.offset_increment = size_or_zones()?,
+            "offset" => self.offset = value.size()?,
+            "offset_increment" => self.offset_increment = value.size()?,
             "number_ios" => self.number_ios = Some(count(1, u64::MAX)?),
             "bs" => self.sizes = value.by_direction(default_size, |part| part.block_bytes().map(Sizes::same))?,
             "ba" => self.align = value.by_direction(None, |part| positive(part.count(0, u64::MAX)?).map(Some))?,

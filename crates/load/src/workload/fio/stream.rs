@@ -7,16 +7,12 @@ use super::ends::MinRateCheck;
 use super::job::{DIRECTIONS, FLUSHES, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
 use super::thread::{ExitGroups, JobClone};
 use super::verify::{OpAddress, Verify};
-use super::zbd::ZonedArea;
 use crate::stream::{LOST, Request, Stream};
 use results::times::Times;
 use results::units;
 use std::sync::atomic::Ordering;
 use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 use sys::random::Random;
-
-/// Poll interval of an operation that waits for its zone, nanoseconds: another job may use the zone.
-const ZONE_POLL_NS: u64 = 50_000;
 
 /// A source of a job's operations.
 #[derive(Debug)]
@@ -78,14 +74,8 @@ pub(super) struct StreamState {
     /// Time of the last completion, nanoseconds of the run.
     pub(super) now_ns: u64,
     phase: Phase,
-    /// True if the last call of `next` returned no operation because the stream waits for its flow group or a zone.
+    /// True if the last call of `next` returned no operation because the stream waits for its flow group.
     is_waiting: bool,
-    /// True once a write has begun.
-    pub(super) has_written: bool,
-    /// An operation that waits for its zone: direction, area, offset, maximum bytes.
-    pub(super) waiting_op: Option<(usize, usize, u64, u64)>,
-    /// Zones that are being reset for a write, and the bytes of the write.
-    pub(super) resets: Vec<(u64, u64)>,
 }
 
 /// Phase of a job that reads its writes back.
@@ -206,7 +196,6 @@ impl FioStream {
                     }
                     (self.bytes_left, self.ops_left, self.loops.2, self.state.phase) =
                         (bytes, ops, loops_left - 1, Phase::Main);
-                    self.areas.iter().filter_map(|area| area.zbd.as_ref()).for_each(ZonedArea::age);
                 }
             }
         }
@@ -231,38 +220,23 @@ impl FioStream {
         })
     }
 
-    /// The next operation of the main phase, from the log or generated, with its area. `None`: no operation is left,
-    /// or, if `state.waiting_op` is set, the operation waits for a zone.
+    /// The next operation of the main phase, from the log or generated, with its area.
     #[inline]
-    fn next_main_op(&mut self) -> Option<(usize, Request)> {
+    fn next_main_op(&mut self) -> (usize, Request) {
         self.ops_left -= 1;
-        if let Some(held) = self.state.waiting_op.take() {
-            return self.make_in_zone(held);
-        }
         if let Some(log) = &self.thread.job.iolog {
             let operation = log.operations[log.operations.len() - 1 - self.ops_left as usize];
             let (file, kind) = (usize::from(operation.file), operation.kind);
             let request = self.request(kind_number(kind), file, operation.offset, operation.len);
-            return Some((file, Request { kind, ..request }));
+            return (file, Request { kind, ..request });
         }
-        let (mut direction, area) = (self.choose_direction(), self.choose_area());
-        if self.areas[area].zbd.is_some()
-            && !self.state.has_written
-            && self.thread.job.does[WRITES]
-            && !self.thread.job.zbd.reads_beyond
-        {
-            // As in fio, the first operation is a write: before it there may be nothing to read.
-            direction = WRITES;
-        }
+        let (direction, area) = (self.choose_direction(), self.choose_area());
         let len_max = self.thread.job.sizes[direction].draw(&mut self.random);
         let (is_jump, unit) = (self.is_new_offset(direction), self.units[direction]);
         let (offset, len) = self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
-        if self.areas[area].zbd.is_some() {
-            return self.make_in_zone((direction, area, offset, len_max));
-        }
         self.areas[area].advance_window(len);
         self.bytes_left = self.bytes_left.saturating_sub(len);
-        Some((area, self.prioritized(direction, area, offset, len)))
+        (area, self.prioritized(direction, area, offset, len))
     }
 
     #[inline]
@@ -369,16 +343,12 @@ impl Stream for FioStream {
         if self.state.phase != Phase::Main {
             return None;
         }
-        if self.state.waiting_op.is_none() && self.flow.as_mut().is_some_and(|flow| !flow.try_issue()) {
+        if self.flow.as_mut().is_some_and(|flow| !flow.try_issue()) {
             self.state.is_waiting = true;
             return None;
         }
         let request = loop {
-            let Some((area, request)) = self.next_main_op() else {
-                self.state.is_waiting = self.state.waiting_op.is_some();
-                // Without a waiting operation, the main phase is over.
-                return if self.state.is_waiting { None } else { Stream::next(self) };
-            };
+            let (area, request) = self.next_main_op();
             if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
                 break request;
             }
@@ -401,16 +371,10 @@ impl Stream for FioStream {
         if !std::mem::take(&mut self.state.is_waiting) || self.thread.job.has_rates() {
             return None;
         }
-        if self.state.waiting_op.is_some() {
-            return Some(ZONE_POLL_NS);
-        }
         Some(self.flow.as_ref()?.poll_interval_ns())
     }
 
     fn stuck(&self) -> Option<String> {
-        if self.state.waiting_op.is_some() && !self.state.is_ended {
-            return Some("all zones for the next operation are in use, but no operation is in flight in them".into());
-        }
         (self.state.phase != Phase::Main && !self.state.is_ended)
             .then(|| "writes did not complete, so they cannot be read back".into())
     }
@@ -452,7 +416,7 @@ impl Stream for FioStream {
                 _ => {}
             }
         }
-        if let Some(next) = self.on_zone_completion(request, outcome).or_else(|| self.follow_up(request)) {
+        if let Some(next) = self.follow_up(request) {
             return Some(next);
         }
         self.thread.progress.end();
@@ -466,8 +430,7 @@ impl Stream for FioStream {
             issued.add(request, times);
         }
         let direction = kind_number(request.kind);
-        // The zone reset before a write is not an operation of the job.
-        if direction == FLUSHES || request.kind == OpKind::ResetZone && !self.thread.job.does[TRIMS] {
+        if direction == FLUSHES {
             return;
         }
         for samples in self.thread.samples.iter().chain(&self.thread.histograms) {
