@@ -86,7 +86,7 @@ fn both_do_as_many_operations_of_windows_refills_priorities_and_shares() {
         "--size=4m --zonemode=strided --zonesize=512k --zonerange=1m --zoneskip=1m",
         "--size=4m --iodepth_low=2 --iodepth_batch_complete_min=4",
         "--size=4m --prioclass=2 --prio=5 --cmdprio_percentage=25 --cmdprio_class=3",
-        "--size=4m --name=b --number_ios=64 --flow=1 --wait_for=a",
+        "--size=4m --name=b --number_ios=64 --wait_for=a",
         "--size=4m --zonemode=zbd --zonesize=1m --read_beyond_wp=1",
     ];
     for (number, options) in cases.into_iter().enumerate() {

@@ -118,12 +118,7 @@ fn is_exact(job: &Job) -> bool {
     let is_one = job.directions().count() == 1 && job.unit_bytes() == job.largest_bytes();
     let is_whole = job.runtime_ns.is_none() && !job.time_based && !job.fills_device && job.iolog.is_none();
     let each_once = !job.random || job.has_map();
-    is_one
-        && is_whole
-        && each_once
-        && !job.zbd.is_on
-        && job.flow == Default::default()
-        && job.steady == Default::default()
+    is_one && is_whole && each_once && !job.zbd.is_on && job.steady == Default::default()
 }
 
 /// Results of flashproof's run of `load`, which used `cpu_ns`.

@@ -2,7 +2,7 @@
 
 use super::NS_PER_SEC;
 use super::area::ZoneOptions;
-use super::closed::{FlowOptions, LatencyTarget, ThinkTime};
+use super::closed::{LatencyTarget, ThinkTime};
 use super::content::ContentOptions;
 use super::ends::SteadyOptions;
 use super::iolog::{Iolog, ReplayOptions};
@@ -257,7 +257,6 @@ with_defaults! {
         pub refill_after: u64 = 1,
         /// Number of operations in flight at which a closed loop that reached its depth issues again (`iodepth_low`).
         pub refill_low: u64 = u64::MAX,
-        pub flow: FlowOptions = FlowOptions::default(),
         pub steady: SteadyOptions = SteadyOptions::default(),
         pub zones: ZoneOptions = ZoneOptions::default(),
         pub priority: PriorityOptions = PriorityOptions::default(),
@@ -527,7 +526,6 @@ impl Job {
                 .then_some("latency_target searches for a queue depth, but a rate or thinktime bounds the load instead - leave one of them out"),
             (self.refill_at().is_some() && (has_rates || thinks || searches))
                 .then_some("iodepth_low and iodepth_batch_complete_min cannot be combined with a rate, thinktime or latency_target - leave them out, or leave out rate, thinktime and latency_target"),
-            (self.flow.weight > 0 && has_rates).then_some("flow and a rate contradict each other - leave one out"),
             (self.waits_for.is_some() && self.stonewall)
                 .then_some("wait_for and stonewall contradict each other - leave one out"),
             (has_log && has_others)

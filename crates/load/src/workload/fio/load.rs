@@ -472,7 +472,7 @@ impl Workload for FioLoad {
         }
         let streams = self.recorded_streams();
         let (seed, appended) = (choices.seed, &self.appended);
-        let lanes = LaneBuilder { devices, appended, seed, plan_offsets, streams: &streams, flows: Default::default() };
+        let lanes = LaneBuilder { devices, appended, seed, plan_offsets, streams: &streams };
         for (thread_index, thread) in self.threads.iter().enumerate() {
             let plan = &mut run.shards[shard_of[thread_index]];
             lanes.add(thread, thread_index, plan)?;

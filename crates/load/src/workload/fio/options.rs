@@ -126,9 +126,6 @@ pub static KNOWN: &[KnownOption] = known! {
     "zonesize" Value = "none": "bytes of operations in each window, or percent of the device or file",
     "zonerange" Value = "zonesize": "length of the window of zonemode=strided",
     "zoneskip" Value = "0": "bytes between the end of a window and the beginning of the next window; after the last window the first window follows",
-    "flow" Value = "0": "a job's share of the operations of all jobs with the same flow_id: a job above its share waits for the others",
-    "flow_id" Value = "0": "jobs with the same number form a group for flow",
-    "flow_sleep" Value = "0": "microseconds that a job above its share waits before it checks again; at least 20",
     "steadystate" ["ss"] Value = "none": "`iops:10%`, `bw:LIMIT`, `lat:LIMIT`: the job ends when all intervals are within this limit of their mean; `iops_slope:1%` and so on: the job ends when the trend of the intervals is flatter than this limit. Clones that are reported together are measured together",
     "steadystate_duration" ["ss_dur"] Value = "none": "time for which the job must be steady, in seconds",
     "steadystate_ramp_time" ["ss_ramp"] Value = "0": "warm-up before steadystate_duration, in seconds",
@@ -249,7 +246,7 @@ static MISSING: &[&str] = &[
     "uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
     "end_syncfs unlink_each_loop lockfile opendir: the load on the files of filename, without locks, with \
      fsync instead of syncfs, and with the same files in each loop",
-    "flow_watermark: the load with shares that are enforced from the start",
+    "flow flow_id flow_sleep flow_watermark: each job at its own speed, without shares between jobs",
     "log_window_value log_issue_time log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id: the log \
      without this option; the hlog files of the run directory have all histograms",
     "exitall_on_error block_error_percentiles profile gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: the \

@@ -79,9 +79,6 @@ impl Job {
         let prefix = || Some(given_option.value.clone().unwrap_or_default());
         let default_size = Sizes::same(4096);
         match option.name {
-            "flow" => self.flow.weight = count(0, 1_000_000)?,
-            "flow_id" => self.flow.id = count(0, u64::MAX)?,
-            "flow_sleep" => self.flow.sleep_ns = microseconds()?,
             "iodepth_low" => self.refill_low = count(1, DEPTH_MAX)?,
             "iodepth_batch_complete_min" => self.refill_after = count(0, DEPTH_MAX)?,
             "numa_cpu_nodes" => self.cpus = cpus_of_nodes(text, memory_nodes)?,

@@ -1,7 +1,7 @@
 //! The operations of a job, or of one of its directions.
 
 use super::area::Area;
-use super::closed::{ClosedLoopBound, Flow};
+use super::closed::ClosedLoopBound;
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
 use super::job::{DIRECTIONS, FLUSHES, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
@@ -50,7 +50,6 @@ pub struct FioStream {
     pub(super) contents: Option<ContentSource>,
     /// Bytes and operations of each loop, and number of further loops, if each loop's writes are read back.
     pub(super) loops: (u64, u64, u64),
-    pub(super) flow: Option<Flow>,
     pub(super) state: StreamState,
 }
 
@@ -74,8 +73,6 @@ pub(super) struct StreamState {
     /// Time of the last completion, nanoseconds of the run.
     pub(super) now_ns: u64,
     phase: Phase,
-    /// True if the last call of `next` returned no operation because the stream waits for its flow group.
-    is_waiting: bool,
 }
 
 /// Phase of a job that reads its writes back.
@@ -343,10 +340,6 @@ impl Stream for FioStream {
         if self.state.phase != Phase::Main {
             return None;
         }
-        if self.flow.as_mut().is_some_and(|flow| !flow.try_issue()) {
-            self.state.is_waiting = true;
-            return None;
-        }
         let request = loop {
             let (area, request) = self.next_main_op();
             if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
@@ -365,13 +358,6 @@ impl Stream for FioStream {
             verify.trim(address, request.len as usize);
         }
         Some(request)
-    }
-
-    fn retry_after_ns(&mut self) -> Option<u64> {
-        if !std::mem::take(&mut self.state.is_waiting) || self.thread.job.has_rates() {
-            return None;
-        }
-        Some(self.flow.as_ref()?.poll_interval_ns())
     }
 
     fn stuck(&self) -> Option<String> {
@@ -468,7 +454,7 @@ impl Stream for FioStream {
     }
 
     fn stop(&mut self, at_ns: u64) {
-        (self.ops_left, self.state.is_ended, self.flow) = (0, true, None);
+        (self.ops_left, self.state.is_ended) = (0, true);
         if let Some(ExitGroups { groups, ended_groups: ends, .. }) = &self.thread.exit {
             for group in &groups[ends.clone()] {
                 group.fetch_min(at_ns, Ordering::Relaxed);

@@ -100,7 +100,7 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
         ("write_hist_log=x", "give log_hist_msec"),
         ("steadystate_duration=10", "need a criterion"),
         ("read_iolog=/nonexistent/log", "cannot replay the log \"/nonexistent/log\""),
-        ("flow=2\nrate_iops=10", "flow and a rate contradict each other"),
+        ("flow=2", "without shares between jobs"),
         ("verify=md5", "simulated drives store no data"),
         ("verify_policy=fsynced", "all completed writes are compared"),
         ("nfs_url=x", "another of fio's engines"),
