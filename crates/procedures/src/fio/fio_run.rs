@@ -2,7 +2,6 @@
 
 use super::logs::Logs;
 use super::{Trigger, verify_notes, write_dumps};
-use crate::cross_check::CrossCheckResult;
 use conclusions::check::Figures;
 use conclusions::grouped;
 use device::discover::DeviceNumber;
@@ -80,11 +79,6 @@ impl FioRun {
             };
         }
         self.disks[1] = disks_under(&self.load);
-    }
-
-    /// CPU time of the run, all CPUs, nanoseconds.
-    pub fn cpu_ns(&self) -> u64 {
-        self.cpu.user_ns + self.cpu.system_ns
     }
 
     /// Goals that jobs missed, a sentence each. A stopped search has not failed.
@@ -315,7 +309,7 @@ fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
 }
 
 /// The report on `runs`.
-pub fn page<'a>(runs: &'a [FioRun], global: &[(String, String)], checks: &[CrossCheckResult]) -> FioReport<'a> {
+pub fn page<'a>(runs: &'a [FioRun], global: &[(String, String)]) -> FioReport<'a> {
     FioReport {
         jobs: runs.iter().flat_map(FioRun::jobs).collect(),
         global: global.to_vec(),
@@ -323,7 +317,6 @@ pub fn page<'a>(runs: &'a [FioRun], global: &[(String, String)], checks: &[Cross
         results: runs.iter().filter_map(|ran| ran.result.clone()).collect(),
         unix_ms: now_unix_ms(),
         pid: std::process::id(),
-        cross_check: checks.iter().map(CrossCheckResult::json).collect(),
     }
 }
 

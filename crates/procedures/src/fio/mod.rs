@@ -8,7 +8,6 @@ use engine::DeviceName;
 pub use fio_run::{FioRun, FioRunObserver, page};
 use load::workload::Workload;
 use load::workload::fio::{FioLoad, GivenOption, JobClone, ParseContext, Section, VerifyState, jobs, runs};
-pub(crate) use logs::log_of;
 pub use logs::{Logs, check as check_logs, left_out};
 use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;

@@ -1,5 +1,5 @@
 //! fio's JSON, with fio's names in fio's order. flashproof's additions are `wait_ns`, `lag_ns`, `failed`,
-//! `never_issued`, `verdicts`, `cross_check`.
+//! `never_issued`, `verdicts`.
 
 use super::{
     Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, NO_TARGET, SampleStats, SteadyState, VerifyTotals,
@@ -34,9 +34,6 @@ pub fn json(page: &FioReport<'_>, plus: bool) -> String {
     if !page.results.is_empty() {
         // These are plain values in maps with text keys, so the conversion cannot fail, here and below.
         root.put("verdicts", serde_json::to_value(&page.results).unwrap_or_default());
-    }
-    if !page.cross_check.is_empty() {
-        root.put("cross_check", page.cross_check.clone());
     }
     serde_json::to_string_pretty(&root).unwrap_or_default() + "\n"
 }

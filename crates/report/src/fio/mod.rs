@@ -155,8 +155,6 @@ pub struct FioReport<'a> {
     pub pid: u32,
     /// Results of the runs that ended.
     pub results: Vec<RunResult>,
-    /// Comparison with the real fio, run by run; empty: not requested.
-    pub cross_check: Vec<serde_json::Value>,
 }
 
 /// Counts of a verification.

@@ -54,7 +54,6 @@ fn page(totals: &Totals) -> FioReport<'_> {
         unix_ms: 1_700_000_000_000,
         pid: 7,
         results: Vec::new(),
-        cross_check: Vec::new(),
     }
 }
 

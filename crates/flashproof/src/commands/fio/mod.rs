@@ -11,7 +11,6 @@ use load::workload::Workload;
 use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options, runs as runs_of,
 };
-use procedures::cross_check::{self, CrossCheckResult, RealFio};
 use procedures::fio::{
     FioRun, FioRunObserver, check_logs, check_polled, lay_out, left_out, page, resolve_file_sizes, save_states,
     write_dumps,
@@ -47,7 +46,7 @@ fn engine_of(job: &Job) -> &'static str {
 fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
     let jobs = loads.iter().filter(|load| !load.is_simulated()).flat_map(FioLoad::jobs);
     let replaced = jobs.filter_map(|job| {
-        let ioengine = job.in_force.iter().rfind(|given| given.name == "ioengine")?.value.as_deref()?;
+        let ioengine = job.ioengine.as_deref()?;
         (ioengine != engine_of(job)).then(|| format!("ioengine={ioengine} is replaced by {}", engine_of(job)))
     });
     replaced.collect()
@@ -88,7 +87,6 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     for load in &loads {
         load.check_buffers().and_then(|()| load.check_cpus()).map_err(Failure::environment)?;
     }
-    let fio = program.cross_check.then(|| RealFio::beside(&loads)).transpose()?;
     other_engines(&loads).iter().for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
     loads.iter().try_for_each(check_polled)?;
@@ -118,7 +116,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         text: &text,
         has_several_runs: loads.len() > 1,
     };
-    let (mut runs, mut checks): (Vec<FioRun>, Vec<CrossCheckResult>) = Default::default();
+    let mut runs: Vec<FioRun> = Vec::new();
     let mut worst = Outcome::Measured;
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         lay_out(layouts, &signal_handler, |load, dir| session.request(load, dir, String::new(), true))?;
@@ -129,16 +127,12 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
             continue;
         }
         runs.push(FioRun::new(load));
-        let outcome = match &fio {
-            None => session.run(&session.dir(number), None, &mut runs)?,
-            Some(fio) => session.cross_check(fio, number, &mut runs, &mut checks)?,
-        };
-        worst = worst.max(outcome);
+        worst = worst.max(session.run(&session.dir(number), &mut runs)?);
         if signal_handler.signal_received().is_some() || runs.last().is_some_and(|ran| ran.load.ends_all_runs()) {
             break;
         }
     }
-    session.show(&runs, &checks)?;
+    session.show(&runs)?;
     if compat_mode == CompatMode::Native {
         console::note(&format!("{run_dir}"));
     }
@@ -335,12 +329,10 @@ impl FioCommand<'_> {
     }
 
     /// Shows the report on `runs`.
-    fn show(&self, runs: &[FioRun], checks: &[CrossCheckResult]) -> Result<(), Failure> {
-        let page = page(runs, &self.global, checks);
+    fn show(&self, runs: &[FioRun]) -> Result<(), Failure> {
+        let page = page(runs, &self.global);
         let form = |format: &Format| match format {
-            Format::Normal => {
-                normal(&page) + &checks.iter().map(|checked| format!("\n{}", checked.text())).collect::<String>()
-            }
+            Format::Normal => normal(&page),
             Format::Json => json(&page, false),
             Format::JsonPlus => json(&page, true),
             Format::Terse => terse(&page),
@@ -367,40 +359,11 @@ impl FioCommand<'_> {
         }
     }
 
-    /// Runs the last of `runs` in turns with the real fio, and adds the comparison to `checks`. flashproof's report is
-    /// that of the last round. The devices stay claimed during all rounds.
-    fn cross_check(
-        &self,
-        fio: &RealFio,
-        number: usize,
-        runs: &mut Vec<FioRun>,
-        checks: &mut Vec<CrossCheckResult>,
-    ) -> Result<Outcome, Failure> {
-        let Some(first) = runs.pop() else { return Ok(Outcome::Measured) };
-        let load = first.load;
-        let opened = Opened::of(&load.spec(), std::iter::once(&load), &self.consents())?;
-        let mut worst = Outcome::Measured;
-        let result = cross_check::in_turns(fio, &load, &opened.devices, self.signal_handler, |round| {
-            runs.truncate(number);
-            runs.push(FioRun::new(load.clone()));
-            let dir = self.dir(number).join(format!("round-{round}"));
-            worst = worst.max(self.run(&dir, Some(&opened), runs)?);
-            let directions = runs.last().map(|ran| cross_check::ours(&ran.load, &ran.totals, ran.cpu_ns()));
-            Ok(directions.filter(|_| self.signal_handler.signal_received().is_none()))
-        })?;
-        if self.signal_handler.signal_received().is_some() {
-            worst = worst.max(Outcome::Invalid);
-        }
-        checks.extend(result);
-        Ok(worst)
-    }
-
-    /// Performs the last of `runs`, recorded in `dir`, on the devices of `opened` if they are open already.
-    fn run(&self, dir: &Path, opened: Option<&Opened>, runs: &mut Vec<FioRun>) -> Result<Outcome, Failure> {
+    /// Performs the last of `runs`, recorded in `dir`.
+    fn run(&self, dir: &Path, runs: &mut Vec<FioRun>) -> Result<Outcome, Failure> {
         let Some(fio_run) = runs.last() else { return Ok(Outcome::Measured) };
         let quiet = self.program.quiet || self.compat_mode == CompatMode::Fio;
         let request = self.request(fio_run.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
-        let request = RunRequest { opened, ..request };
         let verdict = match run_request(
             request,
             self.signal_handler,
@@ -409,7 +372,7 @@ impl FioCommand<'_> {
                 status_sec: self.program.status_sec,
                 trigger: &self.program.trigger,
                 force: self.program.force,
-                show: &|runs| self.show(runs, &[]).map_err(|failure| failure.message),
+                show: &|runs| self.show(runs).map_err(|failure| failure.message),
                 failure: None,
             },
         )? {

@@ -8,7 +8,7 @@ use super::ends::SteadyOptions;
 use super::iolog::{Iolog, ReplayOptions};
 use super::pattern::{Distribution, Sizes};
 use super::priority::PriorityOptions;
-use super::text::{COMMAND_LINE, GivenOption, ParseContext, Problem, Section};
+use super::text::{COMMAND_LINE, ParseContext, Problem, Section};
 use super::value::Size;
 use super::verify::VerifyOptions;
 use crate::choice::with_defaults;
@@ -144,6 +144,8 @@ with_defaults! {
         pub poisson: bool = false,
         /// Queue depth.
         pub depth: u64 = 1,
+        /// `ioengine` as given.
+        pub ioengine: Option<String> = None,
         /// True for a synchronous engine: system calls, one at a time.
         pub is_sync_engine: bool = false,
         /// True for NVMe commands that bypass the block layer (`io_uring_cmd`).
@@ -277,8 +279,6 @@ with_defaults! {
         pub waits_for: Option<String> = None,
         /// Options as given in the job's own section.
         pub given_options: Vec<(String, String)> = Vec::new(),
-        /// All options in force by fio's names, global options first.
-        pub in_force: Vec<GivenOption> = Vec::new(),
     }
 }
 

@@ -282,6 +282,7 @@ static PROGRAM_MISSING: &[&str] = &[
     "server client remote-config daemonize trigger-remote: flashproof runs on this machine, in the foreground",
     "showcmd: --dry-run shows what would run",
     "debug idle-prof inflate-log crctest cpuclock-test memcpytest enghelp profile aux-path: leave it out",
+    "cross-check: run fio with the same jobs before or after flashproof",
     "merge-blktrace-only xnvme: flashproof storage --replay runs a trace",
 ];
 
@@ -291,7 +292,7 @@ const PROGRAM_WITH_VALUE: &str = "output output-format terse-version status-inte
 
 /// Options of the program that take no value.
 const PROGRAM_ALONE: &str = "minimal append-terse parse-only readonly warnings-fatal version help cmdhelp \
-    force shared no-trace cross-check dry-run quiet";
+    force shared no-trace dry-run quiet";
 
 /// True if a list of names, separated by spaces, has `name`.
 pub fn has(names: &str, name: &str) -> bool {

@@ -49,7 +49,6 @@ impl Job {
                 Some(Support::NoEffect(why)) => {
                     let what = format!("{} has no effect: {why}", given_option.name);
                     warnings.push(Problem::new(&given_option.position, what));
-                    self.in_force.push(given_option.clone());
                 }
                 Some(Support::Known(known)) => {
                     if let Err(what) = self.set(known, given_option) {
@@ -63,7 +62,6 @@ impl Job {
                     }
                     // As in fio, options without a value are not reported.
                     self.given_options.extend(given_option.value.clone().map(|value| (known.name.to_owned(), value)));
-                    self.in_force.push(GivenOption { name: known.name.to_owned(), ..given_option.clone() });
                 }
             }
         }
@@ -133,6 +131,7 @@ impl Job {
             "nrfiles" => self.nrfiles = count(1, 1_024)?,
             "rw" => self.set_rw(text)?,
             "ioengine" => {
+                self.ioengine = Some(text.to_owned());
                 (self.is_null, self.is_passthrough, self.is_mapped) =
                     (text == "null", text == "io_uring_cmd", text == "mmap");
                 self.is_sync_engine = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"].contains(&text);
