@@ -41,7 +41,7 @@ impl Passthrough {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
         let commands = NvmeForm::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
         let (slots, bytes) = (setup.in_flight_max, setup.memory_bytes);
-        let (ring, facts) = Ring::new(&files, commands, slots, bytes, setup.epoch_ns(), false)?;
+        let (ring, facts) = Ring::new(&files, commands, slots, bytes, setup.epoch_ns())?;
         let uring = Queued::on(ring, targets, QueueSupport::NONE, None, setup);
         Ok((Self { uring, generics }, facts))
     }

@@ -89,8 +89,7 @@ impl Machine {
             .args(["-kernel", self.parts.join("vmlinuz").to_str().unwrap(), "-initrd", &path("initrd")])
             .args([
                 "-append",
-                "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on \
-                 nvme.poll_queues=1",
+                "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on",
             ])
             .args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent"])
             .args(["-chardev", &format!("socket,id=agent,path={},server=on,wait=off", path("agent"))])

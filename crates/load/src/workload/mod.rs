@@ -148,8 +148,6 @@ pub struct RunSpec {
     pub operations: Option<u64>,
     /// True if all issuing threads perform operations as system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
-    /// True if completions are polled, without interrupts.
-    pub polled: bool,
     /// True if the writes allocate the blocks of new files.
     pub sparse: bool,
 }
@@ -200,7 +198,6 @@ impl RunSpec {
                 ramp_ns: "the ramp time in ns",
                 buffered: "I/O through the page cache",
                 synchronous: "I/O by system calls",
-                polled: "polling",
                 sparse: "the allocation of files",
             }
             if spec.is_simulated() != joined.is_simulated() {

@@ -12,8 +12,7 @@ use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options, runs as runs_of,
 };
 use procedures::fio::{
-    FioRun, FioRunObserver, check_logs, check_polled, lay_out, left_out, page, resolve_file_sizes, save_states,
-    write_dumps,
+    FioRun, FioRunObserver, check_logs, lay_out, left_out, page, resolve_file_sizes, save_states, write_dumps,
 };
 use program::{Format, ProgramOptions};
 use report::fio::{FIO_VERSION, header_text, json, normal, terse};
@@ -89,7 +88,6 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     }
     other_engines(&loads).iter().for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
-    loads.iter().try_for_each(check_polled)?;
     let mut known_sizes = HashMap::new();
     let layouts: Vec<_> =
         loads.iter_mut().map(|load| resolve_file_sizes(load, &mut known_sizes)).collect::<Result<_, _>>()?;

@@ -150,8 +150,6 @@ with_defaults! {
         pub is_sync_engine: bool = false,
         /// True for NVMe commands that bypass the block layer (`io_uring_cmd`).
         pub is_passthrough: bool = false,
-        /// True if completions are polled for instead of raising interrupts.
-        pub is_polled: bool = false,
         /// True if the files are mapped into memory, and operations are page faults of a synchronous engine.
         pub is_mapped: bool = false,
         /// True if the pages of each mapped operation are written back at once.
@@ -536,8 +534,6 @@ impl Job {
                 .then_some("ioengine=io_uring_cmd has no page cache and no I/O priorities - leave out sync_file_range, prio and cmdprio"),
             (self.is_mapped && self.sync.is_on())
                 .then_some("with ioengine=mmap the kernel decides when pages are written back - leave out sync; fsync=1 or direct=1 writes pages back after each operation"),
-            (self.is_polled && (!self.direct || self.is_sync_engine || self.is_passthrough))
-                .then_some("hipri polls only for direct I/O through io_uring - give direct=1 and ioengine=io_uring, or leave hipri out"),
             (self.pre_reads && self.direct)
                 .then_some("pre_read fills the page cache, but direct=1 bypasses it - leave one out"),
             (self.appends && (!can_append || zones.is_strided()))

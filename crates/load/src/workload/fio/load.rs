@@ -173,8 +173,6 @@ impl FioLoad {
                 .map(problem("sync_file_range needs a page cache, which simulated drives do not have - leave it out")),
             first_thread(&|thread| is_simulated && thread.job.pre_reads)
                 .map(problem("pre_read needs a page cache, which simulated drives do not have - leave it out")),
-            first_thread(&|thread| is_simulated && thread.job.is_polled)
-                .map(problem("hipri needs poll queues, which simulated drives do not have - leave it out")),
             first_thread(&|thread| is_simulated && thread.job.verifies())
                 .map(problem("verify compares stored data, but simulated drives store no data - leave verify out, or name a device or a file")),
             first_thread(&|thread| thread.job.appends && shares_files(thread))
@@ -388,7 +386,6 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
         }
     };
     check("ramp_time", &|job| units::duration(job.ramp_ns));
-    check("hipri", &|job| u8::from(job.is_polled).to_string());
     check("create_only", &|job| u8::from(job.creates_only).to_string());
     check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "not io_uring_cmd" }.into());
     // A job with only trims has no data that could go through the page cache.
@@ -425,7 +422,6 @@ impl Workload for FioLoad {
             // The sum is unknown if the number of any job is unknown.
             operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
             synchronous: !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine),
-            polled: any(|job| job.is_polled),
             sparse: any(|job| job.sparse),
             ..RunSpec::new(self.devices.clone(), duration_sec)
         }

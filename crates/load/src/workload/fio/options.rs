@@ -57,7 +57,6 @@ pub static KNOWN: &[KnownOption] = known! {
     "percentage_random" Value = "100": "percent of a random job's operations that are at random offsets; the others are sequential",
     "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: all three run on io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, with a thread for each clone; `mmap`: page faults on the mapped file or device, with a thread for each clone, see above; `io_uring_cmd`: NVMe commands that bypass the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us, so the result measures no device",
     "cmd_type" Value = "nvme": "type of the commands of ioengine=io_uring_cmd: only `nvme`",
-    "hipri" Bool = "0": "1: polls for completions instead of waiting for interrupts; only with ioengine=io_uring, direct=1, and block devices with poll queues. A waiting job uses a whole CPU",
     "iodepth" Value = "1": "maximum number of operations of a job in flight; waits at this limit are attributed to the configuration, not to the drive",
     "iodepth_low" Value = "iodepth": "when iodepth is reached, the job issues again only after its operations in flight have drained to this number",
     "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, the job issues again only after this many completions",
@@ -243,7 +242,7 @@ static MISSING: &[&str] = &[
     "num_range atomic unified_rw_reporting: single operations, with each direction reported separately",
     "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load with the settings of this process (start \
      flashproof under nice or systemd-run to set them)",
-    "uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
+    "hipri uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
     "end_syncfs unlink_each_loop lockfile opendir: the load on the files of filename, without locks, with \
      fsync instead of syncfs, and with the same files in each loop",
     "flow flow_id flow_sleep flow_watermark: each job at its own speed, without shares between jobs",

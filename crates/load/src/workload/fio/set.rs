@@ -141,7 +141,6 @@ impl Job {
                 }
             }
             "cmd_type" => parse_word(text, &[("nvme", ())])?,
-            "hipri" => self.is_polled = yes()?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
             "size" => self.size = Some(above_zero(value.size()?)?),
             "io_size" => self.io_size = Some(above_zero(value.size()?)?),
