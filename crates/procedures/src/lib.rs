@@ -5,7 +5,7 @@
 //! * [`prep`]: writes whole drives, and reads a sample back
 //! * [`series`]: dependent runs in one directory; [`certify`], [`rate`] and [`baseline`] are series
 //! * [`predict`]: the rating of a drive from its baseline
-//! * [`waf`]: write amplification, modelled and measured; how a drive handles placement
+//! * [`waf`]: write amplification, modelled and measured
 //! * [`align`]: adjusts a configuration until a drive receives the I/O that a cluster's drive received
 //! * [`fio`]: fio's jobs as runs
 //! * [`check`]: is a disk good enough for a database

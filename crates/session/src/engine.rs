@@ -176,20 +176,6 @@ impl Engine {
         }
     }
 
-    /// An engine for the single `target`, for a caller that issues operations itself, without a plan.
-    pub fn single(
-        &self,
-        target: &Arc<Target>,
-        in_flight_max: usize,
-        buffer_bytes: usize,
-    ) -> io::Result<Box<dyn BlockEngine>> {
-        let (targets, setup) = (vec![target.clone()], Setup::new(in_flight_max, buffer_bytes));
-        Ok(match &self.kind {
-            EngineKind::Passthrough(generics) => Box::new(Passthrough::new(targets, generics.clone(), setup)?.0),
-            _ => Box::new(Uring::new(targets, setup)?.0),
-        })
-    }
-
     /// Mechanism that carries placements of writes, if used.
     pub fn placement(&self) -> Option<PlacementMechanism> {
         self.placement

@@ -13,7 +13,6 @@ mod machine;
 mod passthrough;
 mod placement;
 mod power;
-mod probe;
 mod qmp;
 mod refused;
 mod waf;

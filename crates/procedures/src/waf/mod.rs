@@ -2,12 +2,10 @@
 //!
 //! * `experiment`: tenants on a simulated drive, also with one assumption varied; and preparations of such a drive
 //! * `measure`: tenants on a real drive (`drive`), observed during their run
-//! * [`probe`]: how a drive's firmware treats handles
 
 mod drive;
 mod experiment;
 mod measure;
-pub mod probe;
 
 pub use experiment::preparations;
 pub use measure::Measurement;
