@@ -22,7 +22,7 @@ pub use reports::{
 };
 pub use results::units::seconds;
 pub use series::{CheckArgs, PredictArgs, RateArgs};
-pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
+pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafSetupArgs};
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;

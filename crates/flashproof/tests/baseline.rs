@@ -7,7 +7,7 @@ use conclusions::baseline::{Part, Point, knee, points, points_of};
 use conclusions::series::{Series, State};
 use results::judge::Outcome;
 use std::time::Duration;
-use support::{Bench, LoopDevice, Running, tool, words};
+use support::{Bench, LoopDevice, Running, words};
 
 /// Two channels: 1,000 reads or 2,000 writes a second.
 const SLOW: &str = "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";

@@ -10,7 +10,6 @@
 
 use super::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome, Queue, Reaped, Sleep};
-use crate::process::monotonic_ns;
 use crate::succeed;
 use io_uring::cqueue::EntryMarker as _;
 use io_uring::squeue::EntryMarker as _;
@@ -19,7 +18,6 @@ use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::time::Duration;
 
 // From linux/io_uring.h.
 const ENTER_GETEVENTS: u32 = 1 << 0;

@@ -19,7 +19,6 @@ use crate::series::{Drives, NOT_PREPARED, SeriesDir, default_name, now_unix_ms};
 use conclusions::baseline::{
     Done, Part, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of, points_of, saturated_at,
 };
-use conclusions::certify::StageResult;
 use conclusions::series::{Identity, Rule, Series, State, Step};
 use load::baseline::{BaselineRequest, Job};
 use measuring::JobObserver;
@@ -27,7 +26,7 @@ use report::baseline::pts_table;
 use report::table::Table;
 pub use request::BaselineOptions;
 use request::Request;
-use results::judge::{End, Outcome, Sla, Verdict};
+use results::judge::{End, Outcome, Sla};
 use results::steady::ROUNDS_IN_WINDOW;
 use results::units::{milliseconds, number, span};
 use serde_json::json;

@@ -10,7 +10,7 @@ use super::parse::{
 };
 use super::pattern::{Distribution, Sizes};
 use super::text::{COMMAND_LINE, GivenOption, Problem, Section};
-use super::value::{MICROSECONDS, SECONDS, Size, Unit, number};
+use super::value::{MICROSECONDS, SECONDS, Unit, number};
 use super::verify::Method;
 use results::units::quoted;
 use sys::op::WriteSync;

@@ -71,7 +71,7 @@ pub(super) struct StreamState {
     /// Operations in flight.
     in_flight: u32,
     /// Time of the last completion, nanoseconds of the run.
-    pub(super) now_ns: u64,
+    now_ns: u64,
     phase: Phase,
 }
 
@@ -104,7 +104,7 @@ impl FioStream {
     }
 
     /// Ends the stream at `at_ns`, because its work is complete or cannot be completed.
-    pub(super) fn finish(&mut self, at_ns: u64) {
+    fn finish(&mut self, at_ns: u64) {
         self.stop(at_ns);
         if !std::mem::replace(&mut self.state.is_done, true) {
             self.thread.progress.lanes_done.add(1);
@@ -146,12 +146,12 @@ impl FioStream {
 
     /// Area of an operation.
     #[inline]
-    pub(super) fn area_of(&self, request: &Request) -> Option<usize> {
+    fn area_of(&self, request: &Request) -> Option<usize> {
         self.areas.iter().position(|area| area.target == request.target)
     }
 
     #[inline]
-    pub(super) fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> Request {
+    fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> Request {
         let Area { target, buffers, .. } = self.areas[area];
         let job = &self.thread.job;
         let (buffers, sync) = if kind == WRITES { (buffers, job.sync) } else { (self.buffers[kind], WriteSync::No) };
@@ -237,7 +237,7 @@ impl FioStream {
     }
 
     #[inline]
-    pub(super) fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> Request {
+    fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> Request {
         let mut request = self.request(direction, area, offset, len as u32);
         if self.thread.by_priority.is_some() {
             request.priority = self.thread.job.priority.draw(direction, len, &mut self.random);
