@@ -205,7 +205,7 @@ with_defaults! {
         /// Time between two pauses; 0: not limited by time.
         pub think_work_ns: u64 = 0,
         /// Latency target of the search for a depth.
-        pub latency_target: LatencyTarget = LatencyTarget { latency_ns: 0, window_ns: 0, percentile: 100.0, keeps_adapting: false },
+        pub latency_target: LatencyTarget = LatencyTarget { latency_ns: 0, window_ns: 0, percentile: 100.0 },
         /// Maximum latency of each direction: a slower operation ends the job.
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
         /// Bytes skipped between sequential operations; negative: backwards.
