@@ -103,10 +103,7 @@ impl Blocks {
         address: BlockAddress,
         origin: Option<WriteOrigin>,
     ) -> Result<(), Box<Damage>> {
-        match self.is_right(block, address, origin) {
-            true => Ok(()),
-            false => Err(self.explain(block, address, origin)),
-        }
+        if self.is_right(block, address, origin) { Ok(()) } else { Err(self.explain(block, address, origin)) }
     }
 
     fn is_right(&mut self, block: &[u8], address: BlockAddress, origin: Option<WriteOrigin>) -> bool {
