@@ -79,7 +79,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     };
 
     let mut drive = CachedDrive::start(&bench, "image", lie)?;
-    let attached = attach(&drive)?;
+    let mut attached = attach(&drive)?;
     let device = attached.1.device.clone();
     let command = ["check", "durability", target, "--witness", &address];
     let mut arguments = command.to_vec();
@@ -91,7 +91,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     tester.wait_until("many writes are acknowledged", || acknowledged(&bench) > 150);
     let secret = secret(&tester.said());
     thread::sleep(Duration::from_millis(random.below(1500)));
-    drive.cut();
+    attached.1.cut(&mut drive);
     tester.end().expect(1).says(&["reconnect it, then run the same command with --drive-cut"]);
     drop((attached, drive));
 
@@ -193,7 +193,7 @@ fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
     };
     let examine = || bench.flashproof(&[&command[..], &["--drive-cut"]].concat()).expect(4);
 
-    let mut tester = begin();
+    let tester = begin();
     tester.signal("STOP");
     witness.wait_to_hear("sent nothing more");
     tester.signal("KILL");

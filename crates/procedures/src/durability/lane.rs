@@ -10,7 +10,7 @@ use results::files::{Dir, PRIVATE};
 use session::failure::Failure;
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::AsFd;
 use std::sync::{Arc, PoisonError};
 use sys::buffer::Buf;
 use sys::op::{OpKind, Outcome, WriteSync};
