@@ -13,7 +13,7 @@ use std::os::unix::fs::{MetadataExt, symlink};
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
-use support::{Attached, Bench, CachedDrive, Running, Undo, tool};
+use support::{Attached, Bench, CachedDrive, LoopDevice, Running, Undo, tool};
 use sys::random::Random;
 
 /// Number of power cuts for each kind of drive.
@@ -61,7 +61,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
         tool("mkfs.ext4", &["-q", "-F", bench.path("image").to_str()?])?;
         fs::create_dir(bench.path("fs")).unwrap();
     }
-    let (mut witness, address) = witness(&bench, "127.0.0.1:0");
+    let (_witness, address) = witness(&bench, "127.0.0.1:0");
     let target = if in_directory { "fs" } else { "drive" };
     // A link gives the drive the same name, whatever the number of the loop device is.
     let attach = |drive: &CachedDrive| {
@@ -79,7 +79,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     };
 
     let mut drive = CachedDrive::start(&bench, "image", lie)?;
-    let attached = attach(&drive)?;
+    let mut attached = attach(&drive)?;
     let device = attached.1.device.clone();
     let command = ["check", "durability", target, "--witness", &address];
     let mut arguments = command.to_vec();
@@ -91,16 +91,8 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     tester.wait_until("many writes are acknowledged", || acknowledged(&bench) > 150);
     let secret = secret(&tester.said());
     thread::sleep(Duration::from_millis(random.below(1500)));
-    // In some cases the tester stops, too, as if the whole machine had lost its power.
-    if number.is_multiple_of(CUTS) {
-        tester.signal("STOP");
-        drive.cut();
-        witness.wait_to_hear("sent nothing more");
-        tester.signal("KILL");
-    } else {
-        drive.cut();
-        tester.end().expect(1).says(&["--drive-cut"]);
-    }
+    attached.1.cut(&mut drive);
+    tester.end().expect(1).says(&["reconnect it, then run the same command with --drive-cut"]);
     drop((attached, drive));
 
     let drive = CachedDrive::start(&bench, "image", "none")?;
@@ -138,6 +130,7 @@ fn cuts(lie: &str, in_directory: bool, modes: &[&str], check: impl Fn(&Value)) {
 
 fn is_held(json: &Value) {
     assert_eq!(json["outcome"], "pass", "{json:#}");
+    assert!(json["sentence"].as_str().unwrap().ends_with("so the cut rests on the user's word"), "{json:#}");
     let modes = json["modes"].as_array().unwrap();
     assert!(!modes.is_empty(), "{json:#}");
     for result in modes {
@@ -184,6 +177,37 @@ fn a_drive_that_forgets_a_part_of_a_flush_is_found_by_the_later_writes_that_it_k
         let result = &json["modes"][0];
         assert!(result["reordered"].as_u64().unwrap() > 0 && result["torn"].as_u64().unwrap() > 0, "{json:#}");
     });
+}
+
+#[test]
+fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, DRIVE_BYTES, &["--direct-io=on"]) else { return };
+    let (mut witness, address) = witness(&bench, "127.0.0.1:0");
+    let command = ["check", "durability", &device.name, "--witness", &address];
+    let begin = || {
+        let arguments = [&command[..], &["--mode", "fdatasync", "--mode", "dsync", "--erase", &device.name]].concat();
+        let mut tester = Running::start(bench.prepare(&arguments));
+        tester.wait_to_hear("cut the power at any time");
+        tester
+    };
+    let examine = || bench.flashproof(&[&command[..], &["--drive-cut"]].concat()).expect(4);
+
+    let tester = begin();
+    tester.signal("STOP");
+    witness.wait_to_hear("sent nothing more");
+    tester.signal("KILL");
+    drop(tester);
+    examine().shows(&["INVALID", "cannot tell: the command fell silent"]);
+    // Only the connection of the session fell silent: the question at the start of the command was over by then.
+    assert_eq!(witness.said().matches("no whole line within").count(), 1, "{}", witness.said());
+
+    let tester = begin();
+    tool("blockdev", &["--setro", &device.name]).unwrap();
+    let ended = tester.end().expect(1);
+    tool("blockdev", &["--setrw", &device.name]).unwrap();
+    ended.says(&["Operation not permitted", "counts as no power cut, even with --drive-cut"]);
+    examine().shows(&["INVALID", "ended before any cut (lane ", "failed: Operation not permitted"]);
 }
 
 #[test]

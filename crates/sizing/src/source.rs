@@ -27,7 +27,7 @@ fn advice(error: &io::Error) -> &'static str {
 /// An input file.
 pub struct Source {
     name: String,
-    input: Input<Box<dyn Read>>,
+    input: Input<'static>,
 }
 
 impl Source {
@@ -55,7 +55,7 @@ impl Source {
     }
 
     /// Name and input.
-    pub fn into_parts(self) -> (String, Input<Box<dyn Read>>) {
+    pub fn into_parts(self) -> (String, Input<'static>) {
         (self.name, self.input)
     }
 }

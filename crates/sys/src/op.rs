@@ -230,6 +230,14 @@ impl Outcome {
     pub fn is_gone(self) -> bool {
         matches!(self, Self::Errno(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF | libc::ENOMEDIUM))
     }
+
+    /// True if a drive that lost its power or its link gives this error. A drive with power can give some of these
+    /// errors, too.
+    pub fn is_of_vanished_drive(self) -> bool {
+        use libc::{EIO, ENODEV, ENOLINK, ENOMEDIUM, ENXIO, EREMOTEIO, ESHUTDOWN, ETIMEDOUT};
+        let errnos = [EIO, ENODEV, ENXIO, ETIMEDOUT, ENOMEDIUM, ENOLINK, EREMOTEIO, ESHUTDOWN];
+        matches!(self, Self::Errno(errno) if errnos.contains(&errno))
+    }
 }
 
 impl fmt::Display for Outcome {

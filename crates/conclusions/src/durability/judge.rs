@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 /// Minimum number of acknowledged writes of a mode in the last phase. With fewer, the power cut did not test the mode.
 const EXPOSED_MIN: u64 = 20;
 
+/// End of the sentence of a PASS without a drive's counters.
+const UNCONFIRMED: &str = "; no counter of the drive confirms the cut, so the cut rests on the user's word";
+
 /// Claims of the drive. `None`: unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Claims {
@@ -108,7 +111,9 @@ impl Durability {
                      writes run for some seconds before the cut"
                 )
             }),
-            Outcome::Pass | Outcome::Measured => pass_sentence(&modes),
+            Outcome::Pass | Outcome::Measured => {
+                pass_sentence(&modes) + if power_counts(record, after_cut).is_none() { UNCONFIRMED } else { "" }
+            }
         };
         let remarks = remarks(&modes, record, after_cut, &claims, no_cut.filter(|_| outcome == Outcome::Fail));
         Self {
@@ -126,27 +131,39 @@ impl Durability {
     }
 }
 
-/// Why it is uncertain that a power cut hit the writes; `None` if it is certain.
+/// Why it is uncertain that a power cut hit the writes; `None` if it is certain, or if only the user can know.
 fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
     let session = &record.session;
-    if let Some((why, failed)) = &record.end
-        && !(*failed && after_cut.is_drive_cut)
-    {
-        return Some(format!("cannot tell: the writes had ended before any cut ({why}); cut the power while they run"));
+    match (&record.end, after_cut.is_drive_cut) {
+        (Some((_, true)), true) => {}
+        (Some((why, has_vanished)), _) => {
+            let advice = match has_vanished {
+                true => "cut the power while they run; if only the drive lost power, give --drive-cut",
+                false => "cut the power while they run",
+            };
+            return Some(format!("cannot tell: the writes had ended before any cut ({why}); {advice}"));
+        }
+        (None, true) => {
+            return Some(
+                "cannot tell: the command fell silent, and reported no error of a drive without power; with --drive-cut, \
+                 let the command run until the writes fail"
+                    .to_owned(),
+            );
+        }
+        (None, false) if session.boot_id == after_cut.boot_id => {
+            return Some(
+                "cannot tell: this machine has not been restarted since the writes began, so no power cut happened; if \
+                 only the drive lost power, give --drive-cut"
+                    .to_owned(),
+            );
+        }
+        (None, false) => {}
     }
-    if session.boot_id == after_cut.boot_id && !after_cut.is_drive_cut {
-        return Some(
-            "cannot tell: this machine has not been restarted since the writes began, so no power cut happened; if only \
-             the drive lost power, give --drive-cut"
-                .to_owned(),
-        );
-    }
-    let (Some(power_before), Some(power_now)) = (session.power, after_cut.power) else { return None };
+    let (power_before, power_now) = power_counts(record, after_cut)?;
     let [cycles, unsafe_shutdowns] =
         [(power_now.cycles, "power cycle"), (power_now.unsafe_shutdowns, "unsafe shutdown")]
             .map(|(of, what)| count(of, what));
     match () {
-        () if power_before.cycles == 0 => None,
         () if power_now.cycles == power_before.cycles => Some(format!(
             "cannot tell: the drive counts {cycles}, as before, so it kept its power; a restart of the machine alone proves little"
         )),
@@ -156,6 +173,12 @@ fn no_cut(record: &Record, after_cut: &StateAfterCut) -> Option<String> {
         )),
         () => None,
     }
+}
+
+/// The drive's counters before and after the cut; `None` if the drive has none, as emulated drives, which count 0.
+fn power_counts(record: &Record, after_cut: &StateAfterCut) -> Option<(PowerCounts, PowerCounts)> {
+    let power_before = record.session.power.filter(|power| power.cycles > 0)?;
+    Some((power_before, after_cut.power?))
 }
 
 fn fail_sentence(modes: &[ModeResult]) -> String {
@@ -262,7 +285,7 @@ mod tests {
             upto: vec![90],
             phase: 0,
             upto_before: vec![0],
-            end: end.map(|(why, failed)| (why.to_owned(), failed)),
+            end: end.map(|(why, has_vanished)| (why.to_owned(), has_vanished)),
             judged: None,
             is_open: false,
         };
@@ -273,20 +296,27 @@ mod tests {
             assert_eq!(of.outcome == Outcome::Pass, of.sentence.starts_with("all 64 "), "{}", of.sentence);
             of.sentence
         };
-        let closed = Some(("it was closed", false));
+        let (closed, vanished) = (Some(("it was closed", false)), Some(("EIO", true)));
+        let unconfirmed = "so the cut rests on the user's word";
         for (record, after, says) in [
-            (record(None, None), after("now", None, false), "all 64 acknowledged writes are there"),
+            (record(None, None), after("now", None, false), unconfirmed),
             (record(None, None), after("before", None, false), "this machine has not been restarted"),
-            (record(None, None), after("before", None, true), "all 64 "),
-            (record(None, closed), after("now", None, false), "ended before any cut (it was closed)"),
-            (record(None, Some(("EIO", true))), after("before", None, true), "all 64 "),
-            (record(counts(7, 3), None), after("now", counts(8, 4), false), "all 64 "),
-            (record(counts(7, 3), None), after("now", counts(7, 3), false), "counts 7 power cycles, as before"),
+            (record(None, None), after("before", None, true), "the command fell silent"),
+            (record(None, None), after("now", None, true), "the command fell silent"),
+            (record(None, closed), after("now", None, false), "ended before any cut (it was closed); cut the power"),
+            (record(None, closed), after("before", None, true), "ended before any cut (it was closed); cut the power"),
+            (record(None, vanished), after("before", None, true), unconfirmed),
+            (record(None, vanished), after("before", None, false), "if only the drive lost power, give --drive-cut"),
+            (record(counts(7, 3), None), after("now", counts(8, 4), false), "that no other mode had flushed"),
+            (record(counts(7, 3), vanished), after("before", counts(8, 4), true), "that no other mode had flushed"),
+            (record(counts(7, 3), vanished), after("before", counts(7, 3), true), "counts 7 power cycles, as before"),
             (record(counts(7, 3), None), after("now", counts(8, 3), false), "counts 3 unsafe shutdowns, as before"),
-            (record(counts(0, 0), None), after("now", counts(0, 0), false), "all 64 "),
+            (record(counts(7, 3), None), after("now", None, false), unconfirmed),
+            (record(counts(0, 0), None), after("now", counts(0, 0), false), unconfirmed),
         ] {
             let said = sentence(&record, &after);
             assert!(said.contains(says), "{said}");
+            assert_eq!(said.contains(unconfirmed), says == unconfirmed, "{said}");
         }
     }
 }

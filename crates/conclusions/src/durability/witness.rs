@@ -29,8 +29,16 @@ pub enum Message {
     /// The writes of each lane up to these numbers are durable. A new `phase` begins when all lanes have drained; then
     /// other modes write.
     Durable { session: SessionId, phase: u64, upto: Vec<u64> },
-    /// The writes ended before any power cut. `failed`: the device returned an error.
-    End { session: SessionId, why: String, failed: bool },
+    /// The writes ended before any power cut of the machine. `vanished`: the drive lost its power or its link. `failed`
+    /// in old files: the device returned any error; not used.
+    End {
+        session: SessionId,
+        why: String,
+        #[serde(default)]
+        vanished: bool,
+        #[serde(default, skip_serializing)]
+        failed: bool,
+    },
     /// This message is only in the witness's file: the tester sent nothing more, like a machine that loses power.
     Silent { session: SessionId },
     /// The session was examined; `sentence` is the result. The witness's file does not have the secret.
@@ -69,7 +77,7 @@ pub struct Record {
     pub phase: u64,
     /// Last acknowledged write of each lane when the phase began.
     pub upto_before: Vec<u64>,
-    /// Why the writes ended before any power cut, and true if the device had failed.
+    /// Why the writes ended before any power cut of the machine, and true if the drive had vanished.
     pub end: Option<(String, bool)>,
     pub judged: Option<String>,
     /// True while the connection of the session is open.
@@ -221,13 +229,13 @@ impl WitnessSessions {
                 }
                 record.upto.clone_from(upto);
             }
-            Message::End { session, why, failed } => {
+            Message::End { session, why, vanished, .. } => {
                 check_text(why)?;
                 let record = self.own_record_mut(*session, *own_session)?;
                 if !record.is_running() {
                     return Err("the session has already ended".to_owned());
                 }
-                record.end = Some((why.clone(), *failed));
+                record.end = Some((why.clone(), *vanished));
             }
             Message::Silent { session } => self.own_record_mut(*session, *own_session)?.is_open = false,
             Message::Judged { session, sentence, .. } => {
@@ -279,8 +287,8 @@ impl WitnessSessions {
                 phase,
                 upto: upto.clone(),
             }));
-            if let Some((why, failed)) = record.end.clone() {
-                messages.push(Message::End { session, why, failed });
+            if let Some((why, vanished)) = record.end.clone() {
+                messages.push(Message::End { session, why, vanished, failed: false });
             }
             if !record.is_open {
                 messages.push(Message::Silent { session });
@@ -489,7 +497,7 @@ pub(super) mod tests {
             (durable(1, 1, [3, 0]), true),
             (durable(1, 1, [4, 9]), true),
             (durable(1, 1, [4, 9]), false),
-            (Message::End { session: id(1), why: "EIO".into(), failed: true }, true),
+            (Message::End { session: id(1), why: "EIO".into(), vanished: true, failed: false }, true),
         ] {
             assert_eq!(register.change(&message, &mut own).is_ok(), is_progress, "{message:?}");
         }
@@ -510,8 +518,11 @@ pub(super) mod tests {
         // A file of version 1 also has messages without progress.
         let lines = [begin.clone(), durable(1, 0, [0, 0]), durable(1, 0, [3, 3]), durable(1, 0, [3, 3])];
         let lines: String = lines.iter().map(|message| String::from_utf8(line(message).unwrap()).unwrap()).collect();
+        let lines = format!("{lines}{{\"end\":{{\"session\":\"{}\",\"why\":\"EPERM\",\"failed\":true}}}}\n", id(1));
         let (mut register, _) = WitnessSessions::load(format!("{FILE_MARK}{lines}").as_bytes()).unwrap();
-        assert_eq!(register.find(id(1)).unwrap().upto, [3, 3]);
+        let record = register.find(id(1)).unwrap();
+        assert_eq!(record.upto, [3, 3]);
+        assert_eq!(record.end, Some(("EPERM".to_owned(), false)), "any error set the old flag");
         register.change(&judged(1, None), &mut None).unwrap();
         let why = WitnessSessions::default().change(&begin, &mut None).unwrap_err();
         assert!(why.contains("the same version of flashproof on both machines"), "{why}");

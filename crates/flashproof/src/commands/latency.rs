@@ -58,7 +58,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
 /// An open log, and its judgement.
 struct Opened<'a> {
     path: &'a Path,
-    source: LogReader<Input<Box<dyn Read>>>,
+    source: LogReader<'static>,
     /// Judgement by the counts of a run directory, if they include the thresholds of the SLA.
     judgement: Option<Judgement>,
 }

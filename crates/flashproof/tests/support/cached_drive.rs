@@ -94,6 +94,15 @@ impl Attached {
     }
 }
 
+impl Attached {
+    /// Cuts the drive's power. nbdfuse ends first, because it may answer with EINVAL or abort when nbdkit is gone.
+    pub fn cut(&mut self, drive: &mut CachedDrive) {
+        let _ = self.nbdfuse.kill();
+        let _ = self.nbdfuse.wait();
+        drive.cut();
+    }
+}
+
 impl Drop for Attached {
     fn drop(&mut self) {
         if !self.device.is_empty() {

@@ -9,33 +9,30 @@
 //! secret, without which the witness closes no session. If the drive loses everything, the user gives the secret.
 //! [`witness`] runs on another machine.
 
+mod lane;
+mod target;
 pub mod witness;
 mod write;
 
-use crate::check::{OwnDir, directory_or_device};
 use clap::Args;
-use conclusions::durability::examine::{Counts, Slot, examine, find_session};
-use conclusions::durability::judge::{Claims, Durability, StateAfterCut};
-use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, PowerCounts, Secret, SessionId};
+use conclusions::durability::examine::{Counts, Slot, examine};
+use conclusions::durability::judge::{Durability, StateAfterCut};
+use conclusions::durability::session::{FORMAT_VERSION, Mode, Secret, SessionId};
 use conclusions::durability::witness::{Message, Record, Reply};
-use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
-use device::observe::nvme::Controller;
+use device::discover::DeviceFacts;
 use device::observe::process::this_process;
-use device::target::Target;
-use engine::sim::SIM_PREFIX;
-use results::files::{self, Dir, Links};
+use results::files::{self, Links};
 use results::judge::Outcome as Verdict;
-use results::units::{count, printable, quoted};
+use results::units::{count, printable};
 use session::console;
 use session::failure::Failure;
 use session::signals::EndSignals;
-use std::fs;
 use std::io::{ErrorKind, Read};
 use std::os::fd::BorrowedFd;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use sys::buffer::{Buf, Pool};
 use sys::op::{Op, OpKind, Outcome, WriteSync};
+use target::DurabilityTarget;
 use witness::Connection;
 
 /// Name of the directory for the files. The directory stays until the session was examined.
@@ -125,7 +122,9 @@ pub fn check(request: &Request<'_>, end_signals: &EndSignals) -> Result<Durabili
     };
     // Anyone can begin a session with this subject, so --new also passes over a session that seems to be running.
     let is_foreign = |record: &Record| request.options.new && found_session != Some(record.session.id);
-    match Connection::to(request.witness)?.ask(&ask).map_err(|why| cannot_ask(request.witness, &why))? {
+    // The connection closes here: the writes have one of their own.
+    let reply = Connection::to(request.witness)?.ask(&ask).map_err(|why| cannot_ask(request.witness, &why))?;
+    match reply {
         Reply::Record(Some(record)) if record.is_open && !is_foreign(&record) => Err(Failure::environment(format!(
             "cannot check {} - its session {} still writes, or the witness has not noticed the power cut yet - wait \
              some seconds, or end the other command",
@@ -328,148 +327,6 @@ fn read_file(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(limit).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Bytes at the beginning of the target that are searched for a session.
-const SESSION_BYTES: u64 = 1 << 20;
-
-/// Target of the writes.
-struct DurabilityTarget {
-    pub path: String,
-    /// Directory of the files; `None` for a device.
-    pub dir: Option<PathBuf>,
-    /// The disk, if it is known and the only one.
-    pub disk: Option<DeviceFacts>,
-    /// Machine and target, the witness's key for a session.
-    pub subject: String,
-}
-
-impl DurabilityTarget {
-    fn of(path: &str) -> Result<Self, Failure> {
-        let cannot = |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
-        if path.starts_with(SIM_PREFIX) {
-            return Err(Failure::usage(
-                "cannot check the durability of a simulated drive - it stores no data - name a device or a directory",
-            ));
-        }
-        let metadata = directory_or_device(path).map_err(cannot)?;
-        let (dir, disk, identity) = if metadata.is_dir() {
-            // Holds the directory of an earlier session, if others can change the parent directory. It may be missing.
-            let _ = Dir::open(Path::new(path)).and_then(|dir| dir.open_dir(OWN_DIR.as_ref()));
-            let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), Path::new("/"));
-            // Several disks may make different claims about write cache and FUA, so none is named.
-            let disk = <[DeviceFacts; 1]>::try_from(disks).ok().map(|[disk]| disk);
-            (Some(Path::new(path).join(OWN_DIR)), disk, None)
-        } else {
-            let facts = discover(path, Path::new("/")).map_err(|error| cannot(error.to_string()))?;
-            let identity = facts.identity().filter(|_| facts.loop_backing.is_none());
-            (None, Some(facts), identity)
-        };
-        // A restart can change the kernel's name of a device, but not its links.
-        let absolute = if dir.is_some() { fs::canonicalize(path) } else { std::path::absolute(path) };
-        let absolute = || absolute.map(|path| path.to_string_lossy().into_owned());
-        let target = identity.map_or_else(absolute, Ok).map_err(|error| cannot(error.to_string()))?;
-        let machine = ["/etc/machine-id", "/proc/sys/kernel/hostname"].into_iter();
-        let machine = machine.filter_map(|file| fs::read_to_string(file).ok()).map(|text| text.trim().to_owned());
-        let machine = machine.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
-        let subject = printable(&format!("{machine}: {target}")).into_owned();
-        Ok(Self { path: path.to_owned(), dir, disk, subject })
-    }
-
-    /// Identity of the disk, and the mount point of a directory's file system. The disk is left out if it is a loop
-    /// device, which may change with the next mount.
-    fn disk_identity(&self) -> Option<String> {
-        let disk = self.disk.as_ref().filter(|disk| disk.loop_backing.is_none());
-        let disk = disk.and_then(|disk| disk.identity().or_else(|| disk.kernel_name.clone()));
-        let mount_dir = self.dir.as_ref().and_then(|_| mount_point(Path::new(&self.path)));
-        let parts: Vec<_> =
-            disk.into_iter().chain(mount_dir.map(|at| format!("mounted at {}", at.display()))).collect();
-        (!parts.is_empty()).then(|| printable(&parts.join(", ")).into_owned())
-    }
-
-    /// Device, or file of all lanes that write at offsets.
-    fn target_path(&self) -> String {
-        match &self.dir {
-            Some(dir) => dir.join("data").to_string_lossy().into_owned(),
-            None => self.path.clone(),
-        }
-    }
-
-    /// Opens the device or file for reading; `None` if there is no such file.
-    fn to_read(&self) -> Result<Option<Target>, Failure> {
-        let path = self.target_path();
-        match fs::symlink_metadata(&path) {
-            Err(error) if error.kind() == ErrorKind::NotFound && self.dir.is_some() => Ok(None),
-            Ok(metadata) if self.dir.is_some() && !metadata.is_file() => {
-                Err(Failure::environment(format!("cannot read {path} - it is not a regular file - remove it")))
-            }
-            _ => match Target::read_only(&path, 0) {
-                Ok(target) => Ok(Some(target)),
-                // A power cut can leave an empty file.
-                Err(_) if self.dir.is_some() && fs::metadata(&path).is_ok_and(|file| file.len() == 0) => Ok(None),
-                Err(error) => Err(Failure::environment(error)),
-            },
-        }
-    }
-
-    /// The session on the target with its secret, if one is there.
-    fn session(&self) -> Result<Option<(SessionId, Option<Secret>)>, Failure> {
-        let Some(target) = self.to_read()? else { return Ok(None) };
-        let len = SESSION_BYTES.min(target.size_bytes()) / 4096 * 4096;
-        let mut buf = one_buffer(4096)?;
-        // Read in steps, so that an unreadable sector hides no other.
-        let session_at = |offset| {
-            let outcome = perform(target.fd(), OpKind::Read, offset, &mut buf, WriteSync::No);
-            outcome.is_done().then(|| find_session(&buf))?
-        };
-        Ok((0..len).step_by(4096).find_map(session_at))
-    }
-
-    /// Names of all files that these lanes use in the directory.
-    fn file_names(lanes: &[Lane]) -> Vec<String> {
-        let rename_lanes = (0_u32..).zip(lanes).filter(|(_, lane)| lane.mode == Mode::Rename);
-        let rename_files = rename_lanes.flat_map(|(number, lane)| {
-            (0..u64::from(lane.slots)).map(move |slot| file_name(number, slot)).chain([new_file_name(number)])
-        });
-        std::iter::once("data".to_owned()).chain(rename_files).collect()
-    }
-
-    fn claims(&self) -> Claims {
-        let disk = self.disk.clone().unwrap_or_default();
-        Claims { write_cache: disk.write_cache, fua: disk.fua, atomic_write_bytes: disk.atomic_write_bytes }
-    }
-
-    /// Power-cycle counters of an NVMe drive, if this user may read them.
-    fn power(&self) -> Option<PowerCounts> {
-        let number = self.disk.as_ref()?.disk_number()?;
-        let smart = Controller::find(Path::new("/"), number)?.smart().ok()?;
-        let short = |counter: u128| u64::try_from(counter).unwrap_or(u64::MAX);
-        Some(PowerCounts { cycles: short(smart.power_cycles), unsafe_shutdowns: short(smart.unsafe_shutdowns) })
-    }
-
-    /// Removes directory and files. Returns false if there are none.
-    fn remove(&self) -> Result<bool, Failure> {
-        match &self.dir {
-            Some(dir) if dir.exists() => {
-                OwnDir::make(Path::new(&self.path), OWN_DIR, &[], 0)
-                    .map_err(|why| Failure::environment(format!("cannot remove {} - {why}", dir.display())))?;
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
-    }
-}
-
-/// Directory at which the file system of `path` is mounted.
-fn mount_point(path: &Path) -> Option<PathBuf> {
-    let mut mount_dir = fs::canonicalize(path).ok()?;
-    let device = fs::metadata(&mount_dir).ok()?.dev();
-    while let Some(above) =
-        mount_dir.parent().filter(|above| fs::metadata(above).is_ok_and(|above| above.dev() == device))
-    {
-        mount_dir = above.to_owned();
-    }
-    Some(mount_dir)
 }
 
 fn file_name(lane: u32, slot: u64) -> String {

@@ -140,7 +140,12 @@ fn converse(
         let why = exchange_result.clone().err().unwrap_or_else(|| "the command closed its connection".to_owned());
         let message = match connection.fell_silent {
             true => Message::Silent { session },
-            false => Message::End { session, why: in_one_line(&why).chars().take(100).collect(), failed: false },
+            false => Message::End {
+                session,
+                why: in_one_line(&why).chars().take(100).collect(),
+                vanished: false,
+                failed: false,
+            },
         };
         let _result = session_file.apply_and_append(&message, &mut own_session, peer);
     }

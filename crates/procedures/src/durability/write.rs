@@ -9,16 +9,18 @@
 //! lanes with flushes and lanes without flushes write in turns, for one [`PHASE`] each. At a change of phase, no lane
 //! is within a write, and the witness has confirmed all writes.
 
+use super::lane::{LaneError, Worker, fill, in_words};
+use super::target::DurabilityTarget;
 use super::witness::Connection;
-use super::{DurabilityTarget, OWN_DIR, Request, cannot_ask, file_name, new_file_name, one_buffer, perform};
+use super::{OWN_DIR, Request, cannot_ask, one_buffer, perform};
 use crate::check::OwnDir;
 use conclusions::durability::examine::{put_secret, stamp};
-use conclusions::durability::session::{BATCH_MAX, FORMAT_VERSION, Lane, Mode, Secret, Session};
+use conclusions::durability::session::{FORMAT_VERSION, Lane, Mode, Secret, Session};
 use conclusions::durability::witness::Message;
 use device::guard::Request as GuardRequest;
 use device::observe::process::this_process;
 use device::target::Target;
-use results::files::{Dir, PRIVATE};
+use results::files::Dir;
 use results::units::{bytes, count, number, printable};
 use session::console;
 use session::devices::consent;
@@ -26,9 +28,8 @@ use session::failure::Failure;
 use session::runner::{now_unix_ms, tool};
 use session::signals::{EndSignals, name};
 use std::fs::File;
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::path::Path;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,39 +54,54 @@ const HEARTBEAT: Duration = Duration::from_secs(1);
 /// Maximum wait for a write that does not return.
 const HANG: Duration = Duration::from_secs(10);
 
-/// Poll interval for signals.
+/// Maximum wait for the device node to disappear after an error that a drive with power gives, too.
+const VANISH_MAX: Duration = Duration::from_secs(60);
+
+/// Poll interval for signals and for the device node.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Why the writes ended before any cut.
 #[derive(Debug, Clone)]
-enum Stop {
+pub(super) enum Stop {
     /// Requested by the user, or the time of `--for` has passed.
     Requested(String),
     Witness(String),
-    Device(String),
+    /// A lane failed, or the device node is gone.
+    Device,
 }
 
 #[derive(Default)]
-struct State {
+pub(super) struct State {
     /// Last durable write of each lane.
-    durable: Vec<u64>,
+    pub durable: Vec<u64>,
     /// Last write of each lane that the witness has confirmed as durable.
-    confirmed: Vec<u64>,
-    phase: u64,
+    pub confirmed: Vec<u64>,
+    pub phase: u64,
     /// True while a change of phase is due or not confirmed: no lane begins a batch.
-    is_changing: bool,
+    pub is_changing: bool,
     /// Number of lanes within a batch.
-    busy: usize,
-    stop: Option<Stop>,
+    pub busy: usize,
+    pub stop: Option<Stop>,
+    pub errors: Vec<LaneError>,
+    /// Number of lanes that could read after a lane failed.
+    pub answered: usize,
     /// True once no lane writes any more.
     is_over: bool,
 }
 
-struct Shared {
-    session: Session,
-    secret: Secret,
+impl State {
+    fn has_error_of_vanished_drive(&self) -> bool {
+        self.errors.iter().any(|error| error.outcome.is_of_vanished_drive())
+    }
+}
+
+pub(super) struct Shared {
+    pub session: Session,
+    pub secret: Secret,
+    /// Directory of the disk in sysfs, which disappears with the disk; `None`: not known.
+    sysfs_dir: Option<PathBuf>,
     state: Mutex<State>,
-    changed: Condvar,
+    pub changed: Condvar,
 }
 
 /// Writes until something other than a power cut ends the writes, and returns the cause.
@@ -120,7 +136,8 @@ pub(super) fn run(
 
     let zeros = vec![0; session.lanes.len()];
     let state = State { durable: zeros.clone(), confirmed: zeros, ..State::default() };
-    let shared = Arc::new(Shared { session, secret, state: Mutex::new(state), changed: Condvar::new() });
+    let sysfs_dir = durability_target.sysfs_dir();
+    let shared = Arc::new(Shared { session, secret, sysfs_dir, state: Mutex::new(state), changed: Condvar::new() });
     let mut threads = Vec::new();
     for number in 0..shared.session.lanes.len() {
         let mut worker = Worker::new(shared.clone(), number, &target, dir)?;
@@ -135,9 +152,11 @@ pub(super) fn run(
         thread::sleep(POLL_INTERVAL);
     }
     let hung = threads.iter().filter(|thread| !thread.is_finished()).count() as u64;
+    shared.wait_for_vanished_drive(request, end_signals);
     shared.lock().is_over = true;
     shared.changed.notify_all();
-    while !sender.is_finished() && stop_instant.elapsed() < 3 * HANG {
+    let over_instant = Instant::now();
+    while !sender.is_finished() && over_instant.elapsed() < 2 * HANG {
         thread::sleep(POLL_INTERVAL);
     }
     Ok(shared.failure(request, hung))
@@ -255,13 +274,8 @@ fn lay_out(session: &Session, secret: Secret, target: &Target) -> Result<(), Fai
     if outcome.is_done() { Ok(()) } else { Err(failed(outcome.to_string())) }
 }
 
-/// Content that no drive can compress.
-fn fill(buf: &mut [u8], random: &mut Random) {
-    buf.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
-}
-
 impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -277,7 +291,7 @@ impl Shared {
         fua_lanes > 0 && fua_lanes < self.session.lanes.len()
     }
 
-    fn is_turn_of(&self, mode: Mode, phase: u64) -> bool {
+    pub(super) fn is_turn_of(&self, mode: Mode, phase: u64) -> bool {
         !self.has_phases() || (mode == Mode::Fua) == (phase % 2 == 1)
     }
 
@@ -291,6 +305,10 @@ impl Shared {
             }
             if request.seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds.into()) {
                 self.stop(Stop::Requested("the time of --for has passed".to_owned()));
+            }
+            // Operations on a vanished drive may hang instead of failing.
+            if self.is_node_gone() {
+                self.stop(Stop::Device);
             }
             if phase_began.elapsed() < PHASE {
                 continue;
@@ -319,6 +337,39 @@ impl Shared {
         }
     }
 
+    fn is_node_gone(&self) -> bool {
+        self.sysfs_dir.as_ref().is_some_and(|dir| !dir.exists())
+    }
+
+    /// True if the drive is known to have lost its power or its link during the writes.
+    fn has_drive_vanished(&self) -> bool {
+        let has_failed = matches!(self.lock().stop, Some(Stop::Device));
+        has_failed && (self.lock().has_error_of_vanished_drive() || self.is_node_gone())
+    }
+
+    /// True if the drive failed, but every lane could read afterwards: the drive has power.
+    fn does_drive_answer(&self) -> bool {
+        self.lock().answered == self.session.lanes.len()
+    }
+
+    /// If it is unknown whether a failed drive has power, waits until its device node is gone.
+    fn wait_for_vanished_drive(&self, request: &Request<'_>, end_signals: &EndSignals) {
+        let has_failed = matches!(self.lock().stop, Some(Stop::Device));
+        if !has_failed || self.has_drive_vanished() || self.does_drive_answer() || self.sysfs_dir.is_none() {
+            return;
+        }
+        console::warning(&format!(
+            "{}: {} - a drive with power gives this error, too; waiting {} s for the device to disappear",
+            request.path,
+            self.device_failure(),
+            VANISH_MAX.as_secs()
+        ));
+        let wait_start = Instant::now();
+        while !self.has_drive_vanished() && wait_start.elapsed() < VANISH_MAX && end_signals.received().is_none() {
+            thread::sleep(POLL_INTERVAL);
+        }
+    }
+
     /// Reports durable writes to the witness until the writes end, then the reason for their end.
     fn report_to_witness(&self, connection: &mut Connection) {
         let mut sent_phase = 0;
@@ -339,14 +390,13 @@ impl Shared {
                 false => Message::Alive { session },
             };
             let ask_result = connection.ask(&message).and_then(|_| {
-                let (why, failed) = match stop.filter(|_| is_over) {
+                let why = match stop.filter(|_| is_over) {
                     None | Some(Stop::Witness(_)) => return Ok(()),
-                    Some(Stop::Requested(why)) => (why, false),
-                    Some(Stop::Device(why)) => (why, true),
+                    Some(Stop::Requested(why)) => why,
+                    Some(Stop::Device) => self.device_failure(),
                 };
-                connection
-                    .ask(&Message::End { session, why: printable(&why).chars().take(200).collect(), failed })
-                    .map(drop)
+                let (why, vanished) = (printable(&why).chars().take(400).collect(), self.has_drive_vanished());
+                connection.ask(&Message::End { session, why, vanished, failed: false }).map(drop)
             });
             if let Err(why) = ask_result {
                 return self.stop(Stop::Witness(why));
@@ -365,13 +415,27 @@ impl Shared {
         }
     }
 
+    /// How the device failed, in words.
+    fn device_failure(&self) -> String {
+        let errors = in_words(&self.lock().errors);
+        match (self.is_node_gone(), errors.is_empty()) {
+            (true, true) => "the device disappeared".to_owned(),
+            (true, false) => format!("{errors}; the device disappeared"),
+            (false, _) => errors,
+        }
+    }
+
     /// Message about the end of the writes.
     fn failure(&self, request: &Request<'_>, hung: u64) -> Failure {
+        let (device_failure, has_vanished) = (self.device_failure(), self.has_drive_vanished());
         let state = self.lock();
         let writes = count(state.durable.iter().sum(), "acknowledged write");
         let confirmed = number(state.confirmed.iter().sum::<u64>() as f64);
-        let hung =
-            if hung > 0 { format!("; {} did not return from a write", count(hung, "lane")) } else { String::new() };
+        let hung = if hung > 0 {
+            format!("; {} did not return from an operation", count(hung, "lane"))
+        } else {
+            String::new()
+        };
         let so_far = format!("after {writes}, of which the witness confirmed {confirmed}{hung}");
         match &state.stop {
             None => Failure::environment(format!("the writes ended {so_far}, for an unknown reason")),
@@ -384,125 +448,17 @@ impl Shared {
                  then run the same command twice: the first run examines this session",
                 request.witness
             )),
-            Some(Stop::Device(why)) => Failure::device(format!(
-                "{}: {why} {so_far} - if only the drive lost its power, reconnect it, then run the same command with \
-                 --drive-cut",
+            Some(Stop::Device) if has_vanished => Failure::device(format!(
+                "{}: {device_failure} {so_far} - if only the drive lost its power, reconnect it, then run the same \
+                 command with --drive-cut",
+                request.path
+            )),
+            Some(Stop::Device) => Failure::device(format!(
+                "{}: {device_failure} {so_far} - the device did not disappear, so this session counts as no power cut, \
+                 even with --drive-cut - remove the cause of the error, then run the same command twice: the first run \
+                 examines this session",
                 request.path
             )),
         }
     }
-}
-
-/// A thread of a lane.
-struct Worker {
-    shared: Arc<Shared>,
-    lane: Lane,
-    number: usize,
-    writer: Writer,
-    random: Random,
-    buf: Buf,
-    /// Sequence number of the last issued write.
-    sequence: u64,
-}
-
-/// Destination of a lane's writes.
-enum Writer {
-    Direct(Arc<Target>),
-    /// Writes through the page cache. The target stays open as long as the file.
-    Cached(File, #[expect(dead_code)] Arc<Target>),
-    /// Files in a directory, and the directory's descriptor for fsync.
-    Files(Dir, File),
-}
-
-impl Worker {
-    fn new(shared: Arc<Shared>, number: usize, target: &Arc<Target>, dir: Option<&Dir>) -> Result<Self, Failure> {
-        let lane = shared.session.lanes[number].clone();
-        let failed = |error| Failure::environment(format!("cannot open {} - {error}", target.name()));
-        let writer = match (lane.mode, dir) {
-            (Mode::Fdatasync | Mode::Fua, _) => Writer::Direct(target.clone()),
-            (Mode::Rename, Some(dir)) => Writer::Files(dir.clone(), dir.open_to_sync().map_err(failed)?),
-            (mode, _) => Writer::Cached(target.cached_writer(mode == Mode::Dsync).map_err(failed)?, target.clone()),
-        };
-        let random = Random::for_part(shared.session.id.0 as u64, number as u64);
-        let buf = one_buffer(lane.write_bytes as usize)?;
-        Ok(Self { shared, lane, number, writer, random, buf, sequence: 0 })
-    }
-
-    fn run(&mut self) {
-        let shared = self.shared.clone();
-        let mut state = shared.lock();
-        loop {
-            let room = state.confirmed[self.number] + self.lane.window() - self.sequence;
-            if state.stop.is_some() {
-                return;
-            }
-            if room == 0 || state.is_changing || !shared.is_turn_of(self.lane.mode, state.phase) {
-                state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
-                continue;
-            }
-            state.busy += 1;
-            drop(state);
-            let batch_result = self.batch(room);
-            state = shared.lock();
-            state.busy -= 1;
-            match batch_result {
-                Ok(()) => state.durable[self.number] = self.sequence,
-                Err(why) => {
-                    let why = format!("lane {} ({}): {why}", self.number, self.lane.mode);
-                    state.stop.get_or_insert(Stop::Device(why));
-                }
-            }
-            shared.changed.notify_all();
-        }
-    }
-
-    /// Writes some blocks, and returns when all are durable.
-    fn batch(&mut self, room: u64) -> Result<(), String> {
-        let writes = if self.lane.mode.is_alone() { 1 } else { 1 + self.random.below(BATCH_MAX.min(room)) };
-        for _ in 0..writes {
-            self.sequence += 1;
-            let slot = self.lane.slot(self.sequence);
-            fill(&mut self.buf, &mut self.random);
-            put_secret(&mut self.buf, self.shared.secret);
-            stamp(&mut self.buf, self.shared.session.id, self.number as u32, &self.lane, slot, self.sequence);
-            let offset = self.lane.offset(slot);
-            match &self.writer {
-                Writer::Files(dir, handle) => {
-                    let replaced = replace(dir, handle, self.number as u32, slot, &self.buf);
-                    replaced.map_err(|error| format!("replacing a file failed: {error}"))?;
-                }
-                Writer::Direct(target) => {
-                    let sync = if self.lane.mode == Mode::Fua { WriteSync::Data } else { WriteSync::No };
-                    carry_out(target.fd(), OpKind::Write, offset, &mut self.buf, sync)?;
-                }
-                Writer::Cached(file, _) => {
-                    carry_out(file.as_fd(), OpKind::Write, offset, &mut self.buf, WriteSync::No)?
-                }
-            }
-        }
-        match (self.lane.mode, &self.writer) {
-            (Mode::Fdatasync, Writer::Direct(target)) => flush(target.fd(), OpKind::Flush),
-            (Mode::Fsync, Writer::Cached(file, _)) => flush(file.as_fd(), OpKind::FlushFile),
-            _ => Ok(()),
-        }
-    }
-}
-
-fn carry_out(fd: BorrowedFd<'_>, kind: OpKind, offset: u64, buf: &mut Buf, sync: WriteSync) -> Result<(), String> {
-    let outcome = perform(fd, kind, offset, buf, sync);
-    if outcome.is_done() { Ok(()) } else { Err(format!("{kind} at byte {offset} failed: {outcome}")) }
-}
-
-fn flush(fd: BorrowedFd<'_>, kind: OpKind) -> Result<(), String> {
-    carry_out(fd, kind, 0, &mut Buf::empty(), WriteSync::No)
-}
-
-/// Replaces the file of a slot as databases do: write, fsync, rename, fsync of the directory.
-fn replace(dir: &Dir, handle: &File, number: u32, slot: u64, bytes: &[u8]) -> std::io::Result<()> {
-    let new_name = new_file_name(number);
-    let mut file = dir.create_new(new_name.as_ref(), PRIVATE)?;
-    file.write_all(bytes)?;
-    file.sync_all()?;
-    dir.rename(new_name.as_ref(), file_name(number, slot).as_ref())?;
-    handle.sync_all()
 }

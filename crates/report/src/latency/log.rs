@@ -5,10 +5,9 @@
 //! are selected as by ACT's script, with its defaults and bounds.
 
 use super::load::LoadCheck;
-use results::act_log::{Chunk, Header, HeaderPart, ReadError, Reader, Truncation};
+use results::act_log::{Chunk, Header, HeaderPart, Input, ReadError, Reader, Truncation};
 use results::buckets::{ActBuckets, ActScale};
 use results::units;
-use std::io::Read;
 use std::ops::RangeInclusive;
 use thiserror::Error;
 
@@ -17,17 +16,17 @@ const DEFAULTS: [&str; 3] = ["reads", "trans-reads", "READS"];
 
 /// A log whose header has been read.
 #[derive(Debug)]
-pub struct LogReader<R> {
+pub struct LogReader<'a> {
     name: String,
-    pub reader: Reader<R>,
+    pub reader: Reader<'a>,
     pub interval_sec: u64,
 }
 
-impl<R: Read> LogReader<R> {
+impl<'a> LogReader<'a> {
     /// Reads the header. `name`: the log's name in tables and messages.
     ///
     /// Errors: the header is unreadable, or has no report interval.
-    pub fn open(name: &str, input: R) -> Result<Self, LatencyError> {
+    pub fn open(name: &str, input: impl Into<Input<'a>>) -> Result<Self, LatencyError> {
         let name = name.to_owned();
         let reader = Reader::new(input).map_err(|source| LatencyError::Read { log: name.clone(), source })?;
         let interval = reader.header().configured("report-interval-sec");

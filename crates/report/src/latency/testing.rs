@@ -25,6 +25,6 @@ pub(crate) fn log_text(seconds: u64) -> String {
 }
 
 /// The log of a text, named `a.log`.
-pub(crate) fn source(text: &str) -> LogReader<&[u8]> {
+pub(crate) fn source(text: &str) -> LogReader<'_> {
     LogReader::open("a.log", text.as_bytes()).unwrap()
 }

@@ -12,6 +12,7 @@
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
+use std::fmt;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 
 /// Source: RFC 1952, section 2.3.1, and RFC 8878, sections 3.1.1 and 3.1.2.
@@ -50,26 +51,29 @@ impl Compression {
 }
 
 /// Reader of a log's decompressed bytes.
-pub struct Input<R: Read> {
-    decoder: Decoder<R>,
+///
+/// Neither this type nor the readers of a log are generic, so that they are compiled with the optimisation of this crate.
+/// A generic reader would be compiled in the crates that use it, some of which are not optimised.
+pub struct Input<'a> {
+    decoder: Decoder<'a>,
     cut: bool,
 }
 
-enum Decoder<R: Read> {
-    Plain(Raw<R>),
-    Gzip(Box<MultiGzDecoder<Raw<R>>>),
-    Zstd(Box<ZstdFrames<BufReader<Raw<R>>>>),
+enum Decoder<'a> {
+    Plain(Raw<'a>),
+    Gzip(Box<MultiGzDecoder<Raw<'a>>>),
+    Zstd(Box<ZstdFrames<'a>>),
 }
 
-impl<R: Read> Input<R> {
+impl<'a> Input<'a> {
     /// Reads the first bytes to detect the compression. Errors: the source cannot be read, or its compression is not
     /// supported.
-    pub fn new(source: R) -> io::Result<Self> {
-        Self::piped_to(source, "flashproof latency -l -")
+    pub fn new(source: impl Read + 'a) -> io::Result<Self> {
+        Self::piped_to(Box::new(source), "flashproof latency -l -")
     }
 
     /// Like [`new`](Self::new). Messages suggest `command`, which reads a log from standard input.
-    pub fn piped_to(mut source: R, command: &'static str) -> io::Result<Self> {
+    pub fn piped_to(mut source: Box<dyn Read + 'a>, command: &'static str) -> io::Result<Self> {
         let mut first = Vec::new();
         source.by_ref().take(FIRST_BYTES).read_to_end(&mut first)?;
         if let Some((_, name, program)) = UNSUPPORTED_FORMATS.iter().find(|(magic, ..)| first.starts_with(magic)) {
@@ -93,7 +97,21 @@ impl<R: Read> Input<R> {
     }
 }
 
-impl<R: Read> Read for Input<R> {
+/// Bytes that are not compressed.
+impl<'a> From<&'a [u8]> for Input<'a> {
+    fn from(bytes: &'a [u8]) -> Self {
+        let raw = Raw { first: Cursor::new(Vec::new()), source: Box::new(bytes), is_at_eof: false };
+        Self { decoder: Decoder::Plain(raw), cut: false }
+    }
+}
+
+impl fmt::Debug for Input<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Input").field("cut", &self.cut).finish_non_exhaustive()
+    }
+}
+
+impl Read for Input<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.cut {
             return Ok(0);
@@ -115,13 +133,13 @@ impl<R: Read> Read for Input<R> {
 }
 
 /// Reader of the raw bytes of the file. `is_at_eof` is set once the end was reached.
-struct Raw<R> {
+struct Raw<'a> {
     first: Cursor<Vec<u8>>,
-    source: R,
+    source: Box<dyn Read + 'a>,
     is_at_eof: bool,
 }
 
-impl<R: Read> Read for Raw<R> {
+impl Read for Raw<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let length = match self.first.read(buffer)? {
             0 => self.source.read(buffer)?,
@@ -137,15 +155,15 @@ impl<R: Read> Read for Raw<R> {
 const WINDOW_BYTES_MAX: u64 = 32 << 20;
 
 /// Decompressed bytes of `source`.
-pub(super) struct ZstdFrames<S> {
-    pub(super) source: S,
+struct ZstdFrames<'a> {
+    source: BufReader<Raw<'a>>,
     decoder: FrameDecoder,
     is_in_frame: bool,
     command: &'static str,
 }
 
-impl<S: BufRead> ZstdFrames<S> {
-    pub(super) fn new(source: S, command: &'static str) -> Self {
+impl<'a> ZstdFrames<'a> {
+    fn new(source: BufReader<Raw<'a>>, command: &'static str) -> Self {
         let mut decoder = FrameDecoder::new();
         decoder.set_max_window_size(WINDOW_BYTES_MAX);
         Self { source, decoder, is_in_frame: false, command }
@@ -183,7 +201,7 @@ impl<S: BufRead> ZstdFrames<S> {
     }
 }
 
-impl<S: BufRead> Read for ZstdFrames<S> {
+impl Read for ZstdFrames<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if buffer.is_empty() {
             return Ok(0);

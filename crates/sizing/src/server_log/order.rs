@@ -16,7 +16,6 @@ use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;
 use results::units::{count as count_of, quoted, span};
 use std::collections::BTreeSet;
-use std::io::Read;
 
 /// Maximum bytes read to find the node of a file: a ticker line comes every 10 s.
 const PROBED_BYTES: usize = 1 << 20;
@@ -36,7 +35,7 @@ pub(crate) struct LogFile {
     unstamped: u64,
     begin: Timestamp,
     pub(crate) node: Option<String>,
-    pub(crate) lines: Lines<Input<Box<dyn Read>>>,
+    pub(crate) lines: Lines<Input<'static>>,
 }
 
 /// Files sorted by their start times, and the names of empty files.

@@ -4,7 +4,6 @@ use super::lines::{self, Dialect, Line, Lines};
 use super::{HISTOGRAMS_MAX, Header, HeaderPart, ReadError};
 use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
 use crate::units::quoted_start;
-use std::io::Read;
 
 /// Maximum number of foreign lines (a shell's, `nohup`'s) before the banner.
 const PREAMBLE_LINES_MAX: u64 = 100;
@@ -19,8 +18,8 @@ const LINE_OVERHEAD_BYTES: usize = 64;
 const OLD_CONFIGURATION_TITLE: &str = "ACT CONFIGURATION";
 
 /// Yields the lines of a header without messages. The end of the file and a header over [`HEADER_BYTES_MAX`] are errors.
-struct HeaderLines<'a, R> {
-    lines: &'a mut Lines<R>,
+struct HeaderLines<'a, 'b> {
+    lines: &'a mut Lines<'b>,
     /// The first message of the test.
     first_message: Option<String>,
     part: HeaderPart,
@@ -29,7 +28,7 @@ struct HeaderLines<'a, R> {
     bytes: usize,
 }
 
-impl<R: Read> HeaderLines<'_, R> {
+impl HeaderLines<'_, '_> {
     fn next(&mut self, expected: &str) -> Result<Line, ReadError> {
         let line = loop {
             let Some(line) = self.lines.next()? else {
@@ -90,7 +89,7 @@ impl<R: Read> HeaderLines<'_, R> {
     }
 }
 
-pub(super) fn read<R: Read>(lines: &mut Lines<R>) -> Result<(Header, Dialect), ReadError> {
+pub(super) fn read(lines: &mut Lines<'_>) -> Result<(Header, Dialect), ReadError> {
     let part = HeaderPart::Version;
     let mut lines = HeaderLines { lines, first_message: None, part, version: String::new(), bytes: 0 };
     let (version, dialect) = version(&mut lines)?;
@@ -105,7 +104,7 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>) -> Result<(Header, Dialect), R
 }
 
 /// Reads the blocks after the version line, ACT 5 and later.
-fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Result<(), ReadError> {
+fn read_blocks(lines: &mut HeaderLines<'_, '_>, header: &mut Header) -> Result<(), ReadError> {
     header.test = test(lines)?;
     header.written_by = written_by(lines)?;
     lines.title(header.test.configuration_title())?;
@@ -138,7 +137,7 @@ fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> 
 
 /// Reads the blocks after the version line, ACT 3 and 4: two blocks, the second without a title, then the device lines.
 /// There are no histogram names.
-fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Result<(), ReadError> {
+fn read_old(lines: &mut HeaderLines<'_, '_>, header: &mut Header) -> Result<(), ReadError> {
     written_by(lines)?;
     lines.title(OLD_CONFIGURATION_TITLE)?;
     header.configuration = lines.block()?;
@@ -156,7 +155,7 @@ fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Res
 }
 
 /// Reads the version line. Lines before the banner are foreign and skipped.
-fn version<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<(String, Dialect), ReadError> {
+fn version(lines: &mut HeaderLines<'_, '_>) -> Result<(String, Dialect), ReadError> {
     const EXPECTED: &str = "\"ACT version 6.x\"";
     loop {
         let line = lines.next(EXPECTED)?;
@@ -174,14 +173,14 @@ fn version<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<(String, Dialect),
     }
 }
 
-fn test<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<Test, ReadError> {
+fn test(lines: &mut HeaderLines<'_, '_>) -> Result<Test, ReadError> {
     let line = lines.next("the test's name")?;
     let test = Test::ALL.into_iter().find(|test| line.text == test.banner());
     test.ok_or_else(|| lines.wrong(&line, "\"Storage device IO test\" or \"Index device IO test\""))
 }
 
 /// Reads the rest of the banner: the writer of the log (empty for ACT), or ACT's copyright line.
-fn written_by<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<String, ReadError> {
+fn written_by(lines: &mut HeaderLines<'_, '_>) -> Result<String, ReadError> {
     let mut writer = String::new();
     loop {
         let line = lines.next("an empty line after the banner")?;

@@ -8,6 +8,7 @@
 //! reports. Source: `act.c` of ACT 3.0 and 4.0, `src/storage/act_storage.c` of ACT 5.0 to 6.6.
 
 use super::ReadError;
+use crate::act_log::Input;
 use memchr::{memchr, memchr_iter, memmem};
 use std::io::{ErrorKind, Read};
 
@@ -51,8 +52,8 @@ impl Line {
 }
 
 #[derive(Debug)]
-pub(super) struct Lines<R> {
-    input: R,
+pub(super) struct Lines<'a> {
+    input: Input<'a>,
     number: u64,
     window: Vec<u8>,
     /// Position of the next byte to return, in the window.
@@ -63,8 +64,8 @@ pub(super) struct Lines<R> {
     devices_fell_behind: bool,
 }
 
-impl<R: Read> Lines<R> {
-    pub(super) fn new(input: R) -> Self {
+impl<'a> Lines<'a> {
+    pub(super) fn new(input: Input<'a>) -> Self {
         let window = vec![0; WINDOW_BYTES];
         Self { input, number: 0, window, at: 0, filled: 0, is_at_eof: false, devices_fell_behind: false }
     }
@@ -74,7 +75,7 @@ impl<R: Read> Lines<R> {
         self.devices_fell_behind
     }
 
-    pub(super) fn input(&self) -> &R {
+    pub(super) fn input(&self) -> &Input<'a> {
         &self.input
     }
 

@@ -15,11 +15,10 @@
 mod header;
 mod lines;
 
-use super::Header;
+use super::{Header, Input};
 use crate::buckets::{ACT_BUCKETS, ActBuckets, ActScale};
 use crate::units::quoted_start;
 use lines::{Dialect, Line, Lines, number};
-use std::io::Read;
 use thiserror::Error;
 
 /// A report: counts since the run began.
@@ -45,8 +44,8 @@ const HISTOGRAMS_MAX: usize = 2048;
 
 /// Reads a log chunk by chunk; memory does not grow with the log.
 #[derive(Debug)]
-pub struct Reader<R> {
-    lines: Lines<R>,
+pub struct Reader<'a> {
+    lines: Lines<'a>,
     dialect: Dialect,
     header: Header,
     names: Vec<String>,
@@ -58,11 +57,14 @@ pub struct Reader<R> {
     has_ended: bool,
 }
 
-impl<R: Read> Reader<R> {
+impl<'a> Reader<'a> {
     /// Reads the header. A log that ends within the header is an error; the error quotes the test's own error message,
     /// if any.
-    pub fn new(input: R) -> Result<Self, ReadError> {
-        let mut lines = Lines::new(input);
+    pub fn new(input: impl Into<Input<'a>>) -> Result<Self, ReadError> {
+        Self::of_lines(Lines::new(input.into()))
+    }
+
+    fn of_lines(mut lines: Lines<'a>) -> Result<Self, ReadError> {
         let (header, dialect) = header::read(&mut lines)?;
         let scale = match header.configured("microsecond-histograms") {
             Some(value) if value.starts_with('y') => ActScale::Microseconds,
@@ -78,7 +80,7 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    pub fn input(&self) -> &R {
+    pub fn input(&self) -> &Input<'a> {
         self.lines.input()
     }
 
@@ -351,7 +353,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl<R: Read> Iterator for Reader<R> {
+impl Iterator for Reader<'_> {
     type Item = Result<Chunk, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
