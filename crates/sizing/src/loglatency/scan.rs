@@ -67,6 +67,7 @@ pub fn scan(sources: Vec<Source>, query: &HistogramQuery) -> Result<ScanResult, 
 
 struct Scanner<'a> {
     query: &'a HistogramQuery,
+    names_a_namespace: bool,
     dump: Finder<'static>,
     stamps: Stamps,
     result: ScanResult,
@@ -84,6 +85,7 @@ impl<'a> Scanner<'a> {
     fn new(query: &'a HistogramQuery) -> Self {
         Self {
             query,
+            names_a_namespace: query.names_a_namespace(),
             dump: Finder::new(DUMP),
             stamps: Stamps::default(),
             result: ScanResult::default(),
@@ -222,7 +224,7 @@ impl<'a> Scanner<'a> {
         };
         match &query.namespace {
             Some(wanted) => split().is_some_and(|(found, rest)| found == wanted.as_bytes() && is_name(rest)),
-            None => is_name(text) || !query.names_a_namespace() && split().is_some_and(|(_, rest)| is_name(rest)),
+            None => is_name(text) || !self.names_a_namespace && split().is_some_and(|(_, rest)| is_name(rest)),
         }
     }
 

@@ -9,7 +9,8 @@
 
 use super::ReadError;
 use crate::act_log::Input;
-use memchr::{memchr, memchr_iter, memmem};
+use memchr::memmem::Finder;
+use memchr::{memchr, memchr_iter};
 use std::io::{ErrorKind, Read};
 
 /// Longest accepted line, bytes, so that other files cannot fill the memory.
@@ -111,17 +112,15 @@ impl<'a> Lines<'a> {
         Ok(Some(Line { number: self.number, text, has_newline: bytes.ends_with(b"\n") }))
     }
 
-    /// Skips a report: everything before the next line that begins with `prefix`.
+    /// Skips a report: everything before the next line that `report` finds, see [`Dialect::report`].
     ///
     /// Returns false and skips nothing if no such line follows (this is the last report of the file), or if the line
     /// before the found line is not empty (it is a message, or lines are missing).
-    pub(super) fn skip_to(&mut self, prefix: &str) -> Result<bool, ReadError> {
-        let needle = [b"\n", prefix.as_bytes()].concat();
-        let finder = memmem::Finder::new(&needle);
+    pub(super) fn skip_to(&mut self, report: &Finder<'_>) -> Result<bool, ReadError> {
         let mut searched = 0;
         loop {
             let rest = &self.window[self.at..self.filled];
-            if let Some(found) = finder.find(&rest[searched..]) {
+            if let Some(found) = report.find(&rest[searched..]) {
                 let length = searched + found + 1;
                 if !rest[..length].ends_with(b"\n\n") {
                     return Ok(false);
@@ -130,7 +129,7 @@ impl<'a> Lines<'a> {
                 self.at += length;
                 return Ok(true);
             }
-            searched = rest.len().saturating_sub(needle.len() - 1);
+            searched = rest.len().saturating_sub(report.needle().len() - 1);
             if rest.len() > REPORT_BYTES_MAX {
                 return Err(self.too_long("a report", REPORT_BYTES_MAX));
             }
@@ -225,6 +224,11 @@ impl Dialect {
     /// The beginning of a report's first line, before its time.
     pub(super) fn after(self) -> &'static str {
         if self == Self::Act3 { "After " } else { "after " }
+    }
+
+    /// Finds the newline before a report.
+    pub(super) fn report(self) -> Finder<'static> {
+        Finder::new(&format!("\n{}", self.after())).into_owned()
     }
 
     /// True if histogram names appear only in the reports.

@@ -19,6 +19,7 @@ use super::{Header, Input};
 use crate::buckets::{ACT_BUCKETS, ActBuckets, ActScale};
 use crate::units::quoted_start;
 use lines::{Dialect, Line, Lines, number};
+use memchr::memmem::Finder;
 use thiserror::Error;
 
 /// A report: counts since the run began.
@@ -47,6 +48,7 @@ const HISTOGRAMS_MAX: usize = 2048;
 pub struct Reader<'a> {
     lines: Lines<'a>,
     dialect: Dialect,
+    report: Finder<'static>,
     header: Header,
     names: Vec<String>,
     scale: ActScale,
@@ -73,7 +75,9 @@ impl<'a> Reader<'a> {
         let names = dialect.names(&header.histogram_names);
         let last_chunk = Chunk { after_sec: 0, histograms: vec![ActBuckets::new(scale); names.len()] };
         let (read_ahead, truncation, has_ended) = (None, None, false);
-        let mut reader = Self { lines, dialect, header, names, scale, read_ahead, last_chunk, truncation, has_ended };
+        let report = dialect.report();
+        let mut reader =
+            Self { lines, dialect, report, header, names, scale, read_ahead, last_chunk, truncation, has_ended };
         if dialect.names_stand_in_reports() {
             reader.learn_names()?;
         }
@@ -167,7 +171,7 @@ impl<'a> Reader<'a> {
             }
             let after_sec = self.after_sec(&line)?;
             let is_selected = time_filter(after_sec);
-            if !is_selected && self.lines.skip_to(self.dialect.after())? {
+            if !is_selected && self.lines.skip_to(&self.report)? {
                 self.last_chunk.after_sec = after_sec;
                 continue;
             }
