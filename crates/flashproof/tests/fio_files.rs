@@ -205,3 +205,25 @@ fn polling_needs_a_device_with_poll_queues_and_is_refused_before_anything_runs()
     refused(&bench, &line, 3, "it has no poll queues");
     assert!(device.content().iter().all(|byte| *byte == 0));
 }
+
+#[test]
+fn a_file_of_an_earlier_job_is_extended_for_reads_and_a_file_of_the_user_is_not() {
+    let bench = Bench::new();
+    let (_, _) = bench.fio_jobs("--out=write --name=w --filename=data --rw=write --bs=64k --size=4m", 0);
+    let before = bench.read("data");
+    let reads = "--name=r --rw=read --bs=64k --numjobs=4 --offset_increment=1m --size=4m --group_reporting";
+    let (jobs, ended) = bench.fio_jobs(&format!("--out=read --filename=data {reads}"), 0);
+    assert_eq!(jobs[0]["read"]["io_bytes"], 4 * 4 * MIB);
+    assert!(ended.stderr.contains("extending the file data: 7340032 bytes"), "{}", ended.stderr);
+    let after = bench.read("data");
+    assert!(after.len() as u64 == 7 * MIB && after.starts_with(&before));
+    bench.write_victim("victim", 4);
+    let victim = bench.read("victim");
+    refused(
+        &bench,
+        &format!("--filename=victim {reads}"),
+        3,
+        "cannot read 7340032 bytes of victim - it has only 4194304",
+    );
+    assert_eq!(bench.read("victim"), victim);
+}

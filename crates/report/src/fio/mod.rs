@@ -45,6 +45,12 @@ pub struct JobReport<'a> {
     pub begin_ns: u64,
     /// End of the reported part, on the same clock.
     pub end_ns: u64,
+    /// Time of each kind of operation, nanoseconds.
+    pub kinds_ns: [u64; KINDS],
+    /// Start of the job's run, milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// fio's number for the goal that the job missed, if it missed one.
+    pub error: Option<u64>,
     /// Operations by queue depth: 1, 2, 4 ... 64.
     pub levels: [u64; 7],
     /// Recorded data, by kind.
@@ -133,6 +139,8 @@ pub struct Disk {
     pub name: String,
     /// Reads, writes: operations.
     pub ios: [u64; 2],
+    /// Reads, writes: sectors of 512 bytes.
+    pub sectors: [u64; 2],
     /// Merged reads, merged writes.
     pub merges: [u64; 2],
     /// Reads, writes: time, milliseconds.
@@ -189,12 +197,12 @@ impl JobReport<'_> {
         ns as f64 * 100.0 / self.all_ns().max(1) as f64
     }
 
-    /// fio's number for the first error: EILSEQ for wrong data, EIO for any other error.
-    fn error(&self) -> u64 {
+    /// fio's error number: EILSEQ for wrong data, EIO for failed operations, or that of the goal that the job missed.
+    fn error_number(&self) -> u64 {
         match self.verified {
             Some(VerifyTotals { wrong_blocks: 1.., .. }) => 84,
             _ if self.errors() > 0 => 5,
-            _ => 0,
+            _ => self.error.unwrap_or(0),
         }
     }
 
@@ -230,10 +238,10 @@ impl JobReport<'_> {
 }
 
 impl<'a> FioReport<'a> {
-    /// Data of one kind of operation from each job of a group that has such operations, with the duration of the job.
+    /// Data of one kind of operation from each job of a group that has such operations, with the time of the kind.
     fn of_group(&self, group: usize, kind: usize) -> Vec<(&'a KindStats, u64)> {
         let jobs = self.jobs.iter().filter(|job| job.group == group);
-        jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.own_ns()))).collect()
+        jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.kinds_ns[kind]))).collect()
     }
 
     /// Mean bandwidth of `kind` as a percentage of the bandwidth of the whole `group`; `at` is the index of the kind.

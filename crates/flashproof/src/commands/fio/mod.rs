@@ -7,6 +7,8 @@ mod program;
 
 use super::done;
 use crate::args::{FIO_HELP, FioArgs};
+use device::guard::Guard;
+use engine::DeviceName;
 use load::workload::Workload;
 use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options, runs as runs_of,
@@ -30,6 +32,8 @@ use session::user_file::{is_ours, write_file};
 use session::{CompatMode, console};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -102,15 +106,18 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     let run_dir = RunDirectory::of("fio", program.out.as_deref(), compat_mode)?;
     let signal_handler = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
     let global = sections.iter().filter(|section| section.is_global()).flat_map(|section| {
-        section.options.iter().map(|given| (given.name.clone(), given.value.clone().unwrap_or_else(|| "1".into())))
+        section.options.iter().map(|given| (given.name.clone(), given.value.clone().unwrap_or_default()))
     });
     // A file holds only the latest report, and stays unchanged if the guard refuses the run.
     if program.output.is_none() && program.formats.contains(&Format::Normal) {
         let threads = loads.iter().map(|load| load.threads.len()).sum();
         write_report(&program, &header_text(&lines, threads))?;
     }
-    let session = FioCommand {
+    let mut session = FioCommand {
         compat_mode,
+        devices: loads.iter().flat_map(|load| &load.devices).map(DeviceName::to_string).collect(),
+        written: Vec::new(),
+        erase: program.erase.clone(),
         program: &program,
         global: global.collect(),
         run_dir: &run_dir,
@@ -119,26 +126,31 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         has_several_runs: loads.len() > 1,
     };
     let (mut runs, mut checks): (Vec<FioRun>, Vec<CrossCheckResult>) = Default::default();
-    let mut worst = Outcome::Measured;
+    let (mut worst, mut failure) = (Outcome::Measured, None);
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
-        lay_out(layouts, &signal_handler, |load, dir| session.request(load, dir, String::new(), true))?;
-        if load.jobs().all(|job| job.creates_only) {
-            // The guard creates the files when it opens them.
-            Opened::of(&load.spec(), std::iter::once(&load), &session.consents())?;
-            runs.push(FioRun::new(load));
-            continue;
+        session.allow_own_data(&load);
+        let outcome = session.perform(fio.as_ref(), number, load, layouts, &mut runs, &mut checks);
+        match outcome {
+            Ok(outcome) => worst = worst.max(outcome),
+            Err(error) => {
+                // The runs before this one are reported.
+                runs.truncate(number);
+                failure = Some(error);
+                break;
+            }
         }
-        runs.push(FioRun::new(load));
-        let outcome = match &fio {
-            None => session.run(&session.dir(number), None, &mut runs)?,
-            Some(fio) => session.cross_check(fio, number, &mut runs, &mut checks)?,
-        };
-        worst = worst.max(outcome);
+        let load = &runs[number].load;
+        session.written.extend(load.devices.iter().filter(|name| load.writes_to(name)).filter_map(WrittenFile::of));
         if signal_handler.signal_received().is_some() || runs.last().is_some_and(|ran| ran.load.ends_all_runs()) {
             break;
         }
     }
-    session.show(&runs, &checks)?;
+    if failure.is_none() || !runs.is_empty() {
+        session.show(&runs, &checks)?;
+    }
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     if compat_mode == CompatMode::Native {
         console::note(&format!("{run_dir}"));
     }
@@ -312,10 +324,30 @@ fn write_report(program: &ProgramOptions, text: &str) -> Result<(), Failure> {
     }
 }
 
+/// A device or file that a run of this command has written.
+struct WrittenFile {
+    name: String,
+    /// File system and inode.
+    inode: (u64, u64),
+}
+
+impl WrittenFile {
+    fn of(name: &DeviceName) -> Option<Self> {
+        let metadata = fs::metadata(name.as_str()).ok()?;
+        Some(Self { name: name.to_string(), inode: (metadata.dev(), metadata.ino()) })
+    }
+}
+
 /// Data common to all runs of a command.
 struct FioCommand<'a> {
     compat_mode: CompatMode,
     program: &'a ProgramOptions,
+    /// Devices and files of all runs.
+    devices: Vec<String>,
+    /// Devices and files that earlier runs of this command have written.
+    written: Vec<WrittenFile>,
+    /// Devices that the next run may erase.
+    erase: Vec<String>,
     /// Options of the global sections.
     global: Vec<(String, String)>,
     run_dir: &'a RunDirectory,
@@ -325,6 +357,41 @@ struct FioCommand<'a> {
 }
 
 impl FioCommand<'_> {
+    /// Allows the run of `load` to overwrite what earlier runs of this command have written: the blocks of `verify`, for
+    /// example, do not show the guard that they are flashproof's.
+    fn allow_own_data(&mut self, load: &FioLoad) {
+        let is_own = |name: &&DeviceName| {
+            let now = WrittenFile::of(name);
+            now.is_some_and(|now| self.written.iter().any(|old| (&old.name, old.inode) == (&now.name, now.inode)))
+        };
+        let own_names = load.devices.iter().filter(is_own).map(|name| Guard::new(None).erase_name(name.as_str()));
+        self.erase = self.program.erase.iter().cloned().chain(own_names).collect();
+    }
+
+    /// Lays out the files of `load` and performs its run, which is added to `runs`.
+    fn perform(
+        &self,
+        fio: Option<&RealFio>,
+        number: usize,
+        load: FioLoad,
+        layouts: Vec<FioLoad>,
+        runs: &mut Vec<FioRun>,
+        checks: &mut Vec<CrossCheckResult>,
+    ) -> Result<Outcome, Failure> {
+        lay_out(layouts, self.signal_handler, |load, dir| self.request(load, dir, String::new(), true))?;
+        if load.jobs().all(|job| job.creates_only) {
+            // The guard creates the files when it opens them.
+            Opened::of(&load.spec(), std::iter::once(&load), &self.consents())?;
+            runs.push(FioRun::new(load));
+            return Ok(Outcome::Measured);
+        }
+        runs.push(FioRun::new(load));
+        match fio {
+            None => self.run(&self.dir(number), None, runs),
+            Some(fio) => self.cross_check(fio, number, runs, checks),
+        }
+    }
+
     /// Directory of run `number`.
     fn dir(&self, number: usize) -> PathBuf {
         if self.has_several_runs {
@@ -349,7 +416,7 @@ impl FioCommand<'_> {
     }
 
     fn consents(&self) -> Consents<'_> {
-        Consents { erase: &self.program.erase, other_devices: &[], shared: self.program.shared }
+        Consents { erase: &self.erase, other_devices: &self.devices, shared: self.program.shared }
     }
 
     fn request(&self, load: FioLoad, dir: PathBuf, text: String, quiet: bool) -> RunRequest<'_, FioLoad> {
@@ -440,7 +507,10 @@ impl FioCommand<'_> {
             // The part up to the first empty line: the verdict and what decided it.
             let head = text.split("\n\n").next().unwrap_or_default();
             console::notice(if self.program.quiet { head } else { text.trim_end() });
-        } else if verdict.outcome.exit_code() != 0 {
+            return Ok(verdict.outcome);
+        }
+        runs.last().into_iter().flat_map(FioRun::ended_in_ramp).for_each(|note| console::warning(&note));
+        if verdict.outcome.exit_code() != 0 {
             verdict.reasons.iter().for_each(|reason| console::warning(&reason.text));
         }
         Ok(verdict.outcome)

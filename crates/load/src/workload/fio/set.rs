@@ -5,14 +5,16 @@ use super::iolog::parse_replay_skip;
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, RateTarget};
 use super::options::{KnownOption, Support, find, has_no_effect, nearest};
 use super::parse::{
-    OptionValue, above_zero, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames, latency_percentile,
-    memory_nodes, memory_policy, parse_word, percentiles, positive, rw_modifier, size_range, size_split, write_back,
+    OptionValue, above_zero, cpus, cpus_of_mask, cpus_of_nodes, distributions, file_sizes, filenames,
+    latency_percentile, memory_nodes, memory_policy, parse_word, percentiles, positive, rw_modifier, size_range,
+    size_split, unless_zero, write_back,
 };
-use super::pattern::{Distribution, Sizes};
+use super::pattern::Sizes;
 use super::text::{COMMAND_LINE, GivenOption, Problem, Section};
 use super::value::{MICROSECONDS, SECONDS, Size, Unit, number};
 use super::verify::Method;
 use results::units::quoted;
+use std::mem::discriminant;
 use sys::op::WriteSync;
 
 impl Job {
@@ -61,8 +63,8 @@ impl Job {
                             "thinktime_spin: flashproof sleeps instead of spinning, so the pause uses no CPU time",
                         ));
                     }
-                    // As in fio, options without a value are not reported.
-                    self.given_options.extend(given_option.value.clone().map(|value| (known.name.to_owned(), value)));
+                    // As in fio 3.42, an option without a value is reported with an empty value.
+                    self.given_options.push((known.name.to_owned(), given_option.value.clone().unwrap_or_default()));
                     self.in_force.push(GivenOption { name: known.name.to_owned(), ..given_option.clone() });
                 }
             }
@@ -95,7 +97,7 @@ impl Job {
             "flow" => self.flow.weight = count(0, 1_000_000)?,
             "flow_id" => self.flow.id = count(0, u64::MAX)?,
             "flow_sleep" => self.flow.sleep_ns = microseconds()?,
-            "iodepth_low" => self.refill_low = count(1, DEPTH_MAX)?,
+            "iodepth_low" => self.refill_low = unless_zero(count(0, DEPTH_MAX)?).unwrap_or(u64::MAX),
             "iodepth_batch_complete_min" => self.refill_after = count(0, DEPTH_MAX)?,
             "numa_cpu_nodes" => self.cpus = cpus_of_nodes(text, memory_nodes)?,
             "numa_mem_policy" => memory_policy(text, memory_nodes("online").is_none_or(|nodes| nodes.trim() == "0"))?,
@@ -130,7 +132,12 @@ impl Job {
             "log_hist_msec" => self.log_hist_msec = count(0, 3_600_000)?,
             "log_hist_coarseness" => self.log_hist_coarseness = count(0, 6)?,
             "log_unix_epoch" => self.log_unix_epoch = yes()?,
-            "log_max_value" => self.log_max_value = yes()?,
+            "log_window_value" => {
+                let (mean, max) = ([true, false], [false, true]);
+                let words = [("avg", mean), ("max", max), ("both", [true, true]), ("0", mean), ("1", max)];
+                self.log_values = parse_word(text, &words)?;
+            }
+            "log_issue_time" => self.log_issue_time = yes()?,
             "wait_for" => self.waits_for = Some(text.to_owned()),
             "zonemode" => {
                 let modes = [("none", (false, false)), ("strided", (true, false)), ("zbd", (false, true))];
@@ -164,12 +171,12 @@ impl Job {
             "cmd_type" => parse_word(text, &[("nvme", ())])?,
             "hipri" => self.is_polled = yes()?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
-            "size" => self.size = Some(above_zero(size_or_zones()?)?),
-            "io_size" => self.io_size = Some(above_zero(size_or_zones()?)?),
-            "filesize" => self.filesize = Some(count(1, u64::MAX)?),
+            "size" => self.size = size_or_zones()?.unless_zero(),
+            "io_size" => self.io_size = size_or_zones()?.unless_zero(),
+            "filesize" => self.filesize = Some(file_sizes(value)?),
             "offset" => self.offset = size_or_zones()?,
             "offset_increment" => self.offset_increment = size_or_zones()?,
-            "number_ios" => self.number_ios = Some(count(1, u64::MAX)?),
+            "number_ios" => self.number_ios = unless_zero(count(0, u64::MAX)?),
             "bs" => self.sizes = value.by_direction(default_size, |part| part.block_bytes().map(Sizes::same))?,
             "ba" => self.align = value.by_direction(None, |part| positive(part.count(0, u64::MAX)?).map(Some))?,
             "bsrange" => self.sizes = value.by_direction(default_size, size_range)?,
@@ -177,8 +184,10 @@ impl Job {
             "randrepeat" => self.randrepeat = yes()?,
             "randseed" => self.randseed = Some(count(0, u64::MAX)?),
             "norandommap" => self.norandommap = yes()?,
-            "random_generator" => parse_word(text, &[("tausworthe", ()), ("tausworthe64", ()), ("lfsr", ())])?,
-            "random_distribution" => self.distribution = value.by_direction(Distribution::Uniform, distribution)?,
+            "random_generator" => {
+                self.lfsr = parse_word(text, &[("tausworthe", false), ("tausworthe64", false), ("lfsr", true)])?;
+            }
+            "random_distribution" => self.distribution = distributions(value)?,
             "file_service_type" => self.random_file = parse_word(text, &[("roundrobin", false), ("random", true)])?,
             "fsync" => self.flush_every[0] = count(0, u64::MAX)?,
             "fdatasync" => self.flush_every[1] = count(0, u64::MAX)?,
@@ -189,16 +198,17 @@ impl Job {
             "cpus_allowed" => self.cpus = cpus(text)?,
             "cpumask" => self.cpus = cpus_of_mask(number(text, Unit::Plain)?)?,
             "cpus_allowed_policy" => self.splits_cpus = parse_word(text, &[("shared", false), ("split", true)])?,
-            "runtime" => self.runtime_ns = Some(value.seconds_ns()?).filter(|ns| *ns > 0),
+            "runtime" => self.runtime_ns = unless_zero(value.seconds_ns()?),
             "time_based" => self.time_based = yes()?,
             "ramp_time" => self.ramp_ns = value.seconds_ns()?,
-            "loops" => self.loops = count(1, u64::MAX)?,
+            "loops" => self.loops = count(0, u64::MAX)?.max(1),
             "rwmixread" => self.read_pct = count(0, 100)?,
             "rwmixwrite" => self.read_pct = 100 - count(0, 100)?,
             "thinktime" => self.think_ns[0] = microseconds()?,
             "thinktime_spin" => self.think_ns[1] = microseconds()?,
-            "thinktime_blocks" => self.think_blocks = Some(count(1, u64::MAX)?),
+            "thinktime_blocks" => self.think_blocks = unless_zero(count(0, u64::MAX)?),
             "thinktime_blocks_type" => parse_word(text, &[("complete", ()), ("issue", ())])?,
+            "rate_ignore_thinktime" => self.rate_ignores_thinktime = yes()?,
             "thinktime_iotime" => self.think_work_ns = number(text, SECONDS)?,
             "latency_target" => self.latency_target.latency_ns = microseconds()?,
             "latency_window" => self.latency_target.window_ns = microseconds()?,
@@ -206,7 +216,7 @@ impl Job {
             "latency_run" => self.latency_target.keeps_adapting = yes()?,
             "max_latency" => {
                 let all = value.by_direction(0, |part| number(part.text, MICROSECONDS))?;
-                self.latency_max_ns = all.map(|ns| if ns > 0 { ns } else { u64::MAX });
+                self.latency_max_ns = all.map(|ns| unless_zero(ns).unwrap_or(u64::MAX));
             }
             "percentage_random" => match value.by_direction(100, |part| number(part.text, Unit::Plain))? {
                 all if all.iter().all(|percent| *percent <= 100) => self.random_pct = all,
@@ -223,11 +233,11 @@ impl Job {
             "filename_format" => self.filename_format = text.to_owned(),
             "log_offset" => self.log_offset = yes()?,
             "log_prio" => self.log_prio = yes()?,
-            "rate_min" => self.min_rates = rates(value, RateTarget::Bytes)?,
-            "rate_iops_min" => self.min_rates = rates(value, RateTarget::Iops)?,
-            "rate_cycle" => self.rate_cycle_ns = count(1, 3_600_000)? * 1_000_000,
-            "rate" => self.rates = rates(value, RateTarget::Bytes)?,
-            "rate_iops" => self.rates = rates(value, RateTarget::Iops)?,
+            "rate_min" => set_rates(&mut self.min_rates, value, RateTarget::Bytes)?,
+            "rate_iops_min" => set_rates(&mut self.min_rates, value, RateTarget::Iops)?,
+            "rate_cycle" => self.rate_cycle_ns = count(0, 3_600_000)? * 1_000_000,
+            "rate" => set_rates(&mut self.rates, value, RateTarget::Bytes)?,
+            "rate_iops" => set_rates(&mut self.rates, value, RateTarget::Iops)?,
             "rate_process" => self.poisson = parse_word(text, &[("linear", false), ("poisson", true)])?,
             "sync" => {
                 let (no, data, file) = (WriteSync::No, WriteSync::Data, WriteSync::File);
@@ -257,7 +267,7 @@ impl Job {
                     self.verify.method = Method::PatternHeader;
                 }
             }
-            "verify_interval" => self.verify.interval = Some(count(0, 1 << 30)?).filter(|bytes| *bytes > 0),
+            "verify_interval" => self.verify.interval = unless_zero(count(0, 1 << 30)?),
             "verify_offset" => self.verify.header_at = count(0, 1 << 30)?,
             "do_verify" => self.verify.reads_back = yes()?,
             "verify_only" => self.verify.only = yes()?,
@@ -305,15 +315,22 @@ impl Job {
     }
 }
 
-/// Rates by direction. An empty entry and 0 leave a direction unlimited.
-fn rates(value: OptionValue<'_>, to_target: fn(u64) -> RateTarget) -> Result<[RateTarget; DIRECTIONS], String> {
-    value.by_direction(RateTarget::Unlimited, |part| match part.count(0, u64::MAX)? {
-        0 if !value.text.contains(',') => {
-            Err("a rate of 0 issues no operation - leave it out for no limit, or give a rate".into())
+/// Sets rates by direction. An empty entry and 0 leave a direction unlimited, unless the other option of the pair (in
+/// bytes, in operations) gave it a rate.
+fn set_rates(
+    rates: &mut [RateTarget; DIRECTIONS],
+    value: OptionValue<'_>,
+    to_target: fn(u64) -> RateTarget,
+) -> Result<(), String> {
+    let given = value.by_direction(0, |part| part.count(0, u64::MAX))?;
+    for (rate, given) in rates.iter_mut().zip(given) {
+        match unless_zero(given) {
+            Some(given) => *rate = to_target(given),
+            None if discriminant(rate) == discriminant(&to_target(0)) => *rate = RateTarget::Unlimited,
+            None => {}
         }
-        0 => Ok(RateTarget::Unlimited),
-        rate => Ok(to_target(rate)),
-    })
+    }
+    Ok(())
 }
 
 /// Finds options of one section that exclude each other.
@@ -337,5 +354,5 @@ fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
     };
     check_pair("direct", "buffered", &|a, b| a != b);
     check_pair("rwmixread", "rwmixwrite", &|a, b| a.saturating_add(b) == 100);
-    check_pair("rate", "rate_iops", &|_, _| false);
+    check_pair("rate", "rate_iops", &|rate, iops| rate == 0 || iops == 0);
 }

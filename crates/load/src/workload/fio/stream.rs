@@ -5,7 +5,7 @@ use super::closed::{ClosedLoopBound, Flow};
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
 use super::job::{DIRECTIONS, FLUSHES, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
-use super::thread::{ExitGroups, JobClone};
+use super::thread::{ExitGroups, JobClone, LATENCY_MISSED, RATE_MISSED};
 use super::verify::{OpAddress, Verify};
 use super::zbd::ZonedArea;
 use crate::stream::{LOST, Request, Stream};
@@ -86,6 +86,15 @@ pub(super) struct StreamState {
     pub(super) waiting_op: Option<(usize, usize, u64, u64)>,
     /// Zones that are being reset for a write, and the bytes of the write.
     pub(super) resets: Vec<(u64, u64)>,
+    /// End of the time that is counted in `phases_ns`, nanoseconds of the run.
+    pub(super) phases_until_ns: u64,
+}
+
+impl StreamState {
+    /// State of a stream that begins at `from_ns`, nanoseconds of the run.
+    pub(super) fn new(from_ns: u64) -> Self {
+        Self { phases_until_ns: from_ns, ..Self::default() }
+    }
 }
 
 /// Phase of a job that reads its writes back.
@@ -121,6 +130,7 @@ impl FioStream {
         self.stop(at_ns);
         if !std::mem::replace(&mut self.state.is_done, true) {
             self.thread.progress.lanes_done.add(1);
+            self.thread.progress.done_ns.set(at_ns);
         }
     }
 
@@ -210,6 +220,25 @@ impl FioStream {
                 }
             }
         }
+    }
+
+    /// Counts the time since the last completion, from the end of the ramp time on, for the phase of the job. Flushes
+    /// between the phases belong to none.
+    fn count_phase(&mut self) {
+        let phase = match self.state.phase {
+            Phase::ReadBack => Some(1),
+            // The last writes complete while the flushes wait for them.
+            Phase::Flush(files) if files < self.areas.len() => None,
+            Phase::Main | Phase::Flush(_) => Some(0),
+        };
+        let (ramp_end_ns, until_ns) = (self.thread.job.ramp_end_ns(), self.state.phases_until_ns);
+        if until_ns < ramp_end_ns && self.state.now_ns >= ramp_end_ns {
+            self.thread.progress.phases_ns.iter().for_each(|ns| ns.set(0));
+            self.state.phases_until_ns = ramp_end_ns;
+        }
+        let passed_ns = self.state.now_ns.saturating_sub(self.state.phases_until_ns);
+        self.state.phases_until_ns += passed_ns;
+        phase.into_iter().for_each(|phase: usize| self.thread.progress.phases_ns[phase].add(passed_ns));
     }
 
     fn read_back(&mut self, area: usize, at: u64, len: u32) -> Request {
@@ -462,6 +491,9 @@ impl Stream for FioStream {
 
     fn on_times(&mut self, request: &Request, times: &Times) {
         self.state.now_ns = times.completed_ns();
+        if self.reads_back_at_end() {
+            self.count_phase();
+        }
         if let Some(issued) = &self.thread.issued {
             issued.add(request, times);
         }
@@ -488,10 +520,11 @@ impl Stream for FioStream {
         let (latency_ns, max_ns) = (times.service_ns(), self.thread.job.latency_max_ns[direction]);
         let too_slow = (latency_ns > max_ns).then(|| {
             let [took, most] = [latency_ns, max_ns].map(units::duration);
-            format!("an operation took {took}, longer than max_latency ({most})")
+            (LATENCY_MISSED, format!("an operation took {took}, longer than max_latency ({most})"))
         });
-        if let Some(missed) = too_slow.or_else(|| self.min_rates.record(direction, request.len, times)) {
-            self.thread.progress.set_failure(missed);
+        let too_few = || Some((RATE_MISSED, self.min_rates.record(direction, request.len, times)?));
+        if let Some((error, reason)) = too_slow.or_else(too_few) {
+            self.thread.progress.set_failure(error, reason);
             self.finish(self.state.now_ns);
         }
     }
@@ -520,7 +553,10 @@ impl Stream for FioStream {
         }
         let (has_ended, in_flight) = (self.has_ended(), self.state.in_flight);
         let (width, from_ns) = match &mut self.bound {
-            ClosedLoopBound::Pauses(pauses) if !has_ended => pauses.width(now_ns, in_flight),
+            // As in fio, the read-back at the end has no pauses.
+            ClosedLoopBound::Pauses(pauses) if !has_ended && self.state.phase == Phase::Main => {
+                pauses.width(now_ns, in_flight)
+            }
             ClosedLoopBound::Search(search) if !has_ended => search.width(now_ns, in_flight),
             ClosedLoopBound::Drains { refill_at } if !has_ended && in_flight > *refill_at => (in_flight, now_ns),
             _ => (u32::MAX, now_ns),

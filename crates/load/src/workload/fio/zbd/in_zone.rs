@@ -5,6 +5,7 @@
 use super::super::job::{Job, KIND_OF, READS, TRIMS, WRITES};
 use super::super::locked;
 use super::super::stream::FioStream;
+use super::super::thread::RATE_MISSED;
 use super::{Zone, ZoneTableState, ZonedArea};
 use crate::stream::Request;
 use std::ops::Range;
@@ -283,7 +284,7 @@ impl FioStream {
             }
             ZoneDecision::NoZone => {
                 if self.thread.progress.ops() == 0 || direction == WRITES && self.verify.is_none() {
-                    self.thread.progress.set_failure("no zone of the job's range accepts an operation: for reads, no zone has enough data; for writes, other jobs use all zones that may be open - write first, or give read_beyond_wp=1, a larger size or a higher max_open_zones".into());
+                    self.thread.progress.set_failure(RATE_MISSED, "no zone of the job's range accepts an operation: for reads, no zone has enough data; for writes, other jobs use all zones that may be open - write first, or give read_beyond_wp=1, a larger size or a higher max_open_zones".into());
                 }
                 self.bytes_left = 0;
                 None
@@ -329,7 +330,7 @@ impl FioStream {
                 Some(self.prioritized(WRITES, area, at, len))
             }
             Err(why) => {
-                self.thread.progress.set_failure(why);
+                self.thread.progress.set_failure(RATE_MISSED, why);
                 self.finish(self.state.now_ns);
                 None
             }
