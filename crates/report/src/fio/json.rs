@@ -206,7 +206,7 @@ fn direction(job: &JobReport<'_>, kind: &KindStats, at: usize, bandwidth_percent
     object.put("bw_bytes", per_sec(kind.bytes) as u64);
     object.put("bw", (per_sec(kind.bytes) / 1024.0) as u64);
     object.put("iops", per_sec(kind.ops));
-    object.put("runtime", ran_ns / 1_000_000);
+    object.put("runtime", if ran_ns == 0 { 0 } else { job.kind_ms(at) });
     object.put("total_ios", kind.ops);
     object.put("short_ios", 0);
     object.put("drop_ios", 0);

@@ -187,6 +187,11 @@ impl JobReport<'_> {
         self.end_ns.saturating_sub(self.begin_ns).max(1)
     }
 
+    /// Time of the operations of one kind, milliseconds. As in fio, no operation takes less than 1 ms.
+    fn kind_ms(&self, at: usize) -> u64 {
+        (self.kinds_ns[at] / 1_000_000).max(1)
+    }
+
     /// Sum of the durations of the job's clones, nanoseconds.
     fn all_ns(&self) -> u64 {
         self.own_ns() * self.jobs as u64

@@ -28,7 +28,7 @@ pub fn normal(page: &FioReport<'_>) -> String {
     if !page.disks.is_empty() {
         text += "\nDisk stats (read/write):\n";
     }
-    for Disk { name, ios: [r, w], merges: [rm, wm], ticks: [rt, wt], in_queue, util } in &page.disks {
+    for Disk { name, ios: [r, w], merges: [rm, wm], ticks: [rt, wt], in_queue, util, .. } in &page.disks {
         text += &format!(
             "  {name}: ios={r}/{w}, merge={rm}/{wm}, ticks={rt}/{wt}, in_queue={in_queue}, util={util:3.2}%\n"
         );
@@ -104,7 +104,7 @@ fn direction_text(job: &JobReport<'_>, kind: &KindStats, at: usize, page: &FioRe
     let (label, ran_ns, binary) = (NAMES[at], job.kinds_ns[at], job.kb_base == 1024);
     let iops = short(per_second(kind.ops, ran_ns), 4, false, "");
     let [bw, bw_other] = [binary, !binary].map(|binary| short(per_second(kind.bytes, ran_ns), 4, binary, "B/s"));
-    let (transferred, ran_ms) = (short(kind.bytes, 4, binary, "B"), ran_ns / 1_000_000);
+    let (transferred, ran_ms) = (short(kind.bytes, 4, binary, "B"), job.kind_ms(at));
     let mut text = format!("  {label}: IOPS={iops}, BW={bw} ({bw_other})({transferred}/{ran_ms}msec)");
     if label == "write" {
         text += &format!("; {} zone resets", job.zone_resets.unwrap_or(0));
@@ -239,7 +239,7 @@ pub fn terse(page: &FioReport<'_>) -> String {
                 }
             }
         }
-        for Disk { name, ios: [r, w], merges: [rm, wm], ticks: [rt, wt], in_queue, util } in &page.disks {
+        for Disk { name, ios: [r, w], merges: [rm, wm], ticks: [rt, wt], in_queue, util, .. } in &page.disks {
             text += &format!(";{name};{r};{w};{rm};{wm};{rt};{wt};{in_queue};{util:.2}%");
         }
         if !job.description.is_empty() {
@@ -251,7 +251,7 @@ pub fn terse(page: &FioReport<'_>) -> String {
 }
 
 fn terse_direction(job: &JobReport<'_>, kind: &KindStats, at: usize, bandwidth_percent: f64) -> String {
-    let ran_ms = if kind.ops > 0 { job.kinds_ns[at] / 1_000_000 } else { 0 };
+    let ran_ms = if kind.ops > 0 { job.kind_ms(at) } else { 0 };
     let per_sec = |count: u64| count.saturating_mul(1_000).checked_div(ran_ms).unwrap_or(0);
     let mut text = format!(";{};{};{};{ran_ms}", kind.bytes >> 10, per_sec(kind.bytes) >> 10, per_sec(kind.ops));
     // Submission is part of clat.

@@ -228,8 +228,8 @@ static NO_DIFFERENCE: &[&str] = &[
     "verifysort verifysort_nr verify_async verify_async_cpus verify_write_sequence verify_header_seed \
      experimental_verify: the issuing thread compares each block, in the order of offsets, \
      with the last data written to it",
-    "io_submit_mode serialize_overlap: operations with a rate are issued at their scheduled times, whether or not \
-     earlier operations have completed",
+    "io_submit_mode serialize_overlap: operations are issued when they are due, whether or not earlier operations have \
+     completed",
     "disable_lat disable_clat disable_slat disable_bw_measurement disable_bw slat_percentiles: measuring cannot \
      be switched off; submission latency is not reported separately",
 ];
