@@ -22,7 +22,7 @@ pub fn is_resolved(count: u64, percent: f64) -> bool {
 }
 
 /// True if `count` operations are enough to compare the percentile.
-pub fn is_compared(count: u64, percent: f64) -> bool {
+pub(crate) fn is_compared(count: u64, percent: f64) -> bool {
     at_least(count, percent, BEYOND_COMPARED)
 }
 

@@ -1,7 +1,7 @@
 //! An open device or file that operations can be issued to.
 //!
 //! A writable target is made only from a [`WriteConsent`]. Every other target is opened read-only, so that the kernel
-//! refuses writes. Engines, not targets, do the I/O. [`Zones`] are the zones of a zoned device.
+//! refuses writes. Engines, not targets, do the I/O.
 
 use crate::discover::{self, DeviceFacts, Kind};
 use crate::guard::{self, Opened, Reason, Records, STAT_BLOCK_BYTES, UsedPart, WriteConsent, check_size, finish};
@@ -15,8 +15,6 @@ use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use sys::call::{MapAccess, Mapped};
 use sys::{ioctl, open};
 use thiserror::Error;
-
-pub use sys::ioctl::Zone;
 
 /// Bytes per discard call, so that a call takes about a second even on slow drives.
 const DISCARD_BYTES: u64 = 16 << 30;
@@ -218,29 +216,6 @@ impl Target {
         let result = act(file);
         rustix::fs::fcntl_setfl(file, flags)?;
         result
-    }
-}
-
-/// Zones of a device at the time of the report.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Zones {
-    /// All zones, in order, without a gap.
-    pub zones: Vec<Zone>,
-    /// Maximum number of open zones; `None`: no limit.
-    pub open_max: Option<u32>,
-    /// Maximum number of active zones (open or closed); `None`: no limit.
-    pub active_max: Option<u32>,
-}
-
-impl Zones {
-    /// Zones of `target`; `None` if it is not a zoned device. Errors: those of the zone report.
-    pub fn of(target: &Target) -> io::Result<Option<Self>> {
-        let (facts, root) = (target.facts(), Path::new("/"));
-        let Some(number) = facts.number.filter(|_| discover::is_zoned(facts, root)) else { return Ok(None) };
-        let attribute = |name: &str| discover::queue_attribute(number, name, root)?.parse::<u32>().ok();
-        let limit = |name: &str| attribute(name).filter(|most| *most > 0);
-        let zones = ioctl::zones(target.fd())?;
-        Ok(Some(Self { zones, open_max: limit("max_open_zones"), active_max: limit("max_active_zones") }))
     }
 }
 

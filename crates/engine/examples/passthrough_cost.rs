@@ -55,7 +55,7 @@ fn main() -> Result<(), Fault> {
     let mut random = Random::new(1);
     for depth in [1, 16] {
         for turn in 0..TURNS {
-            let (mut block, _) = Uring::new(targets.clone(), setup, false)?;
+            let (mut block, _) = Uring::new(targets.clone(), setup)?;
             let (mut nvme, _) = Passthrough::new(targets.clone(), vec![generic.clone()], setup)?;
             let size = target.size_bytes();
             let [uring, uring_cpu] = cost(&mut block, depth, size, &mut random)?;

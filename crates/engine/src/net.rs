@@ -63,8 +63,7 @@ impl NetEngine {
     pub fn new(targets: Vec<Arc<Target>>, arrivals: ReceiveBuffers, setup: Setup) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let form = NetworkForm::new(FileForm::new(&files)?, arrivals.buffers, arrivals.bytes);
-        let (ring, facts) =
-            Ring::new(&files, form, setup.in_flight_max + 1, setup.memory_bytes, setup.epoch_ns(), false)?;
+        let (ring, facts) = Ring::new(&files, form, setup.in_flight_max + 1, setup.memory_bytes, setup.epoch_ns())?;
         let discards = ring.discards();
         let mut uring = Queued::on(ring, targets, QueueSupport::NONE, None, setup);
         let waker = Waker::new()?;

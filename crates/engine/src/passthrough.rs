@@ -7,12 +7,10 @@
 
 use crate::queued::{QueueSupport, Queued, Setup};
 use crate::{IoEngine, Wait};
-use device::discover::is_zoned;
 use device::nvme_generic::NvmeGeneric;
 use device::target::Target;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
 use std::sync::Arc;
 use sys::buffer::{ALIGN, Buf};
 use sys::nvme::ring::{Namespace, NvmeForm};
@@ -24,8 +22,6 @@ pub struct Passthrough {
     uring: Queued<Ring<NvmeForm>>,
     // Owners of the descriptors that are registered with the ring.
     generics: Vec<Arc<NvmeGeneric>>,
-    /// True for each zoned device.
-    zoned: Vec<bool>,
 }
 
 /// Drops the page cache of the block devices, which lacks the data of passthrough writes.
@@ -45,10 +41,9 @@ impl Passthrough {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
         let commands = NvmeForm::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
         let (slots, bytes) = (setup.in_flight_max, setup.memory_bytes);
-        let (ring, facts) = Ring::new(&files, commands, slots, bytes, setup.epoch_ns(), false)?;
-        let zoned = targets.iter().map(|target| is_zoned(target.facts(), Path::new("/"))).collect();
+        let (ring, facts) = Ring::new(&files, commands, slots, bytes, setup.epoch_ns())?;
         let uring = Queued::on(ring, targets, QueueSupport::NONE, None, setup);
-        Ok((Self { uring, generics, zoned }, facts))
+        Ok((Self { uring, generics }, facts))
     }
 
     /// Reads the first block of each target, to test whether kernel and drive support passthrough.
@@ -79,7 +74,7 @@ impl Passthrough {
     fn refusal(&self, op: &Op) -> Option<i32> {
         let (target, generic) = (&self.uring.targets[usize::from(op.target)], &self.generics[usize::from(op.target)]);
         let Namespace { block_bytes, transfer_bytes_max, placement_ids, .. } = generic.namespace();
-        if matches!(op.kind, OpKind::Write | OpKind::Deallocate | OpKind::ResetZone) && !target.is_writable() {
+        if matches!(op.kind, OpKind::Write | OpKind::Deallocate) && !target.is_writable() {
             // The errno of a read-only descriptor.
             return Some(libc::EBADF);
         }
@@ -93,10 +88,6 @@ impl Passthrough {
         let is_block_aligned =
             op.len > 0 && op.offset.is_multiple_of((*block_bytes).into()) && op.len.is_multiple_of(*block_bytes);
         let commands = op.len.div_ceil(*transfer_bytes_max);
-        if commands > 1 && op.kind == OpKind::Write && self.zoned[usize::from(op.target)] {
-            // Commands of one write could overtake each other, and a zone accepts writes only in order.
-            return Some(libc::EMSGSIZE);
-        }
         let fits = !op.kind.moves_data() || (commands <= ENTRIES_MAX && op.buf.len() >= op.len as usize);
         if !is_block_aligned || !fits {
             return Some(libc::EINVAL);

@@ -30,7 +30,6 @@ pub(crate) struct Detection {
 pub(crate) struct QueueSupport {
     pub(crate) deallocates: bool,
     pub(crate) writes_back: bool,
-    pub(crate) flushes: bool,
     /// True if the queue may return operations that would block the thread: with `EAGAIN`, with `EOPNOTSUPP`
     /// (operations that always block), or partly done.
     pub(crate) gives_back: bool,
@@ -40,8 +39,7 @@ pub(crate) struct QueueSupport {
 
 impl QueueSupport {
     /// No limits: the queue performs all operations.
-    pub(crate) const NONE: Self =
-        Self { deallocates: true, writes_back: true, flushes: true, gives_back: false, names_streams: true };
+    pub(crate) const NONE: Self = Self { deallocates: true, writes_back: true, gives_back: false, names_streams: true };
 }
 
 /// A shard's queue and targets. Must stay on the thread that created it.
@@ -273,9 +271,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
             return self.refuse(op, libc::EOPNOTSUPP);
         }
         match op.kind {
-            OpKind::ResetZone => self.submit_beside(op),
             OpKind::Deallocate if !self.limits.deallocates => self.submit_beside(op),
-            OpKind::Flush | OpKind::FlushFile if !self.limits.flushes => self.submit_beside(op),
             OpKind::WriteBack(steps) if steps.drop_cache || !self.limits.writes_back => self.submit_beside(op),
             _ => self.push(op),
         }
@@ -344,7 +340,7 @@ mod tests {
         let guard = Guard::new(Some(dir.path().join("state")));
         let consent = guard.consent(&[request], &mut EraseAnswers::named([name])).unwrap().remove(0);
         let targets = vec![Target::writable(consent).into()];
-        let Ok((mut engine, _)) = Uring::new(targets, Setup::new(4, 1 << 16), false) else {
+        let Ok((mut engine, _)) = Uring::new(targets, Setup::new(4, 1 << 16)) else {
             return println!("skipped: no io_uring");
         };
         engine.limits.deallocates = false;

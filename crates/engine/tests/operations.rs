@@ -168,7 +168,7 @@ fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn P
         }
     }
     if let Some(bench) = bench() {
-        match Uring::new(vec![bench.writable()], setup, false) {
+        match Uring::new(vec![bench.writable()], setup) {
             Ok((mut engine, _)) => test(&bench, &mut engine),
             Err(error) => _ = writeln!(std::io::stderr(), "skipped: no io_uring: {error}"),
         }
@@ -334,7 +334,7 @@ fn what_was_opened_for_reading_is_neither_written_nor_deallocated() {
     if let Ok(mut engine) = Aio::new(vec![target.clone()], setup) {
         refused(&mut engine);
     }
-    if let Ok((mut engine, _)) = Uring::new(vec![target], setup, false) {
+    if let Ok((mut engine, _)) = Uring::new(vec![target], setup) {
         refused(&mut engine);
     }
 }

@@ -22,7 +22,7 @@ pub use reports::{
 };
 pub use results::units::seconds;
 pub use series::{CheckArgs, PredictArgs, RateArgs};
-pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
+pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafSetupArgs};
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
@@ -212,9 +212,6 @@ pub enum Waf {
     /// Measure a drive's write amplification from its counters; ERASES the drive
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/waf-measure.txt")))]
     Measure(Box<WafMeasureArgs>),
-    /// Test if a drive's firmware separates the data of placement handles; ERASES a real drive
-    #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/waf-probe.txt")))]
-    Probe(WafProbeArgs),
     /// Compare preparations for random writes on a simulated drive
     #[command(after_long_help = help::lay_out_examples(include_str!("args/examples/waf-prep.txt")))]
     Prep(WafPrepArgs),

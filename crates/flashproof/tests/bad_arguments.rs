@@ -102,7 +102,7 @@ fn help_fits_a_screen_and_names_each_command_with_its_man_page_and_completions()
         assert!(!bench.flashproof(&["help", command]).expect(0).stdout.is_empty());
     }
     let more = "storage tenants, rate predict, report status, report compare, size profile, size collect, size align, \
-                size select, size config, waf model, waf measure, waf probe, engine bench";
+                size select, size config, waf model, waf measure, engine bench";
     for command in more.split(", ") {
         let short = bench.line(&format!("{command} -h")).expect(0).stdout;
         assert!(short.lines().count() <= SCREEN, "{short}");

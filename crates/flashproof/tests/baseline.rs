@@ -7,7 +7,7 @@ use conclusions::baseline::{Part, Point, knee, points, points_of};
 use conclusions::series::{Series, State};
 use results::judge::Outcome;
 use std::time::Duration;
-use support::{Bench, LoopDevice, Running, tool, words};
+use support::{Bench, LoopDevice, Running, words};
 
 /// Two channels: 1,000 reads or 2,000 writes a second.
 const SLOW: &str = "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";
@@ -17,28 +17,6 @@ const LONG: Duration = Duration::from_secs(900);
 
 fn series(bench: &Bench) -> Series {
     Series::read(&bench.path("b")).unwrap().expect("there is a series")
-}
-
-#[test]
-fn each_profile_stands_beside_the_real_fio_s_and_nothing_is_written() {
-    let bench = Bench::new();
-    let Some(_) = tool("fio", &["--version"]) else { return };
-    let refused = bench.line("baseline sim: --duration 2m --cross-check --out b").expect(2);
-    refused.says(&["fio has no simulated drives"]);
-    let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
-    device.put(8 << 20, &[7; 1 << 20]);
-    let options = "--read-only --max-depth 1 --duration 7s --bs 128k --cross-check --out b";
-    let ended = bench.line(&format!("baseline {} {options}", device.name)).expect(0);
-    ended.shows(&["Cross-check: 3 rounds of flashproof and 3 rounds of fio-"]);
-    let series = series(&bench);
-    let checked: Vec<_> = series.steps.iter().filter(|step| step.details["cross_check"].is_object()).collect();
-    assert_eq!(checked.len(), 1, "a single profile");
-    let numbers = &checked[0].details["cross_check"]["streams"][0]["numbers"];
-    for program in ["flashproof", "fio"] {
-        let iops = numbers["IOPS"][program].as_array().unwrap();
-        assert!(iops.len() == 3 && iops.iter().all(|iops| iops.as_f64().unwrap() > 0.0), "{numbers}");
-    }
-    assert_eq!(device.content()[8 << 20], 7);
 }
 
 fn near(found: f64, expected: f64) {

@@ -13,14 +13,21 @@ use support::Bench;
 const ACCEPTED: &str = "\
      1mbs_clients aio-read backwards-read basic-verify butterfly cmdprio-bssplit cmdprio-percentage \
      dedupe-global disk-zone-profile exitwhat fio-rand-RW fio-rand-read fio-rand-write fio-seq-RW \
-     fio-seq-read fio-seq-write fixed-rate-submission flow fsx iometer-file-access-server jesd219 \
+     fio-seq-read fio-seq-write fixed-rate-submission fsx iometer-file-access-server jesd219 \
      latency-profile null poisson-rate-submission rand-zones ssd-steadystate ssd-test steadystate \
-     surface-scan example_latency_steadystate tiobench-example waitfor uring-cmd-ng uring-cmd-zoned \
-     zbd-rand-write zbd-rand-write-trim-gc zbd-rand-write-zone-reset-gc zbd-seq-read zipf";
+     surface-scan example_latency_steadystate tiobench-example waitfor uring-cmd-ng zipf";
 
 /// Refused examples for files and block devices, with a part of the message.
-const REFUSED: &[(&str, &str)] =
-    &[("cpp_null", "ioengine=cpp_null"), ("cross-stripe-verify", "write to the same range")];
+const REFUSED: &[(&str, &str)] = &[
+    ("cpp_null", "ioengine=cpp_null"),
+    ("cross-stripe-verify", "write to the same range"),
+    ("flow", "flow="),
+    ("uring-cmd-zoned", "zonemode=zbd"),
+    ("zbd-rand-write", "zonemode=zbd"),
+    ("zbd-rand-write-trim-gc", "zonemode=zbd"),
+    ("zbd-rand-write-zone-reset-gc", "zonemode=zbd"),
+    ("zbd-seq-read", "zonemode=zbd"),
+];
 
 /// Examples of engines that do no I/O on files or block devices through the kernel's block layer.
 const OTHER_ENGINES: &str = "\

@@ -80,10 +80,8 @@ fn a_mapped_device_is_read_and_written_by_page_faults_as_by_fio() {
         // Other programs, other tests among them, may read the device meanwhile, so there are several attempts.
         assert!((0..12).any(agrees), "{options}: other reads than fio's");
     }
-    for options in ["--sync=dsync", "--zonemode=zbd --zonesize=1m"] {
-        let line = format!("--name=a --filename={} --rw=write --ioengine=mmap {options}", device.name);
-        refused(&bench, &line, 2, "ioengine=mmap the kernel decides when pages are written back");
-    }
+    let line = format!("--name=a --filename={} --rw=write --ioengine=mmap --sync=dsync", device.name);
+    refused(&bench, &line, 2, "ioengine=mmap the kernel decides when pages are written back");
 }
 
 #[test]
@@ -185,25 +183,6 @@ fn files_are_made_and_nothing_else() {
     }
     let mixed = "--name=a --filename=x --size=1m --create_only=1 --name=b --filename=y --size=1m --create_only=0";
     refused(&bench, mixed, 2, "create_only is 1 in \"a\" and 0 in \"b\"");
-}
-
-#[test]
-fn polling_needs_a_device_with_poll_queues_and_is_refused_before_anything_runs() {
-    let bench = Bench::new();
-    let line = "--name=a --filename=x --size=1m --rw=write --hipri --direct=1";
-    for (options, says) in [
-        ("", "it is not a block device"),
-        ("--direct=0", "hipri polls only for direct I/O through io_uring"),
-        ("--ioengine=psync", "hipri polls only for direct I/O through io_uring"),
-        ("--filename=sim:", "which simulated drives do not have"),
-    ] {
-        refused(&bench, &format!("{line} {options}"), 2, says);
-    }
-    assert!(!bench.exists("x"));
-    let Some(device) = LoopDevice::new(&bench, MIB, &[]) else { return };
-    let line = line.replace("filename=x", &format!("filename={}", device.name));
-    refused(&bench, &line, 3, "it has no poll queues");
-    assert!(device.content().iter().all(|byte| *byte == 0));
 }
 
 #[test]

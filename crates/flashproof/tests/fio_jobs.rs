@@ -12,27 +12,6 @@ fn number(value: &Value) -> f64 {
 }
 
 #[test]
-fn jobs_share_their_operations_out_by_flow() {
-    let bench = Bench::new();
-    let line = "--direct=1 --rw=randread --iodepth=16 --time_based --runtime=2 --flow_sleep=100 --name=heavy --flow=8 --name=light --flow=1";
-    let shares = |line: &str| {
-        let (jobs, _) = bench.fio_jobs(line, 0);
-        number(&jobs[0]["read"]["total_ios"]) / number(&jobs[1]["read"]["total_ios"])
-    };
-    for at in ["--out=same --filename=sim:", "--out=other --filename=sim:"] {
-        let share = shares(&format!("{at} {line}"));
-        assert!((7.5..8.5).contains(&share), "{share}");
-    }
-    let alone = shares(&format!("--out=ids --filename=sim: {} --flow_id=7", line));
-    assert!((0.8..1.2).contains(&alone), "each job is alone in its group: {alone}");
-    let Some(device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
-    for engine in ["io_uring", "psync"] {
-        let share = shares(&format!("--out={engine} --filename={} --ioengine={engine} {line}", device.name));
-        assert!((6.0..10.0).contains(&share), "{engine}: {share}");
-    }
-}
-
-#[test]
 fn a_file_gets_its_blocks_before_the_run_or_from_its_writes() {
     let bench = Bench::new();
     let allocated = |fallocate: &str| {

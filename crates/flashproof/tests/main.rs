@@ -18,7 +18,6 @@ mod client;
 mod cluster;
 mod compare;
 mod config;
-mod cross_check;
 mod damage;
 mod dependencies;
 mod doctor;

@@ -1,4 +1,4 @@
-//! Write amplification of tenants as a user sees it: table, JSON, page, sweep, probe, and what is refused.
+//! Write amplification of tenants as a user sees it: table, JSON, page, sweep, and what is refused.
 
 use crate::support::{Bench, Ended};
 use serde_json::json;
@@ -66,29 +66,6 @@ fn a_sweep_shows_the_cliff_and_says_why_a_point_is_missing() {
 }
 
 #[test]
-fn the_probe_names_what_firmware_does_and_nothing_of_a_drive_that_isolates() {
-    let bench = Bench::new();
-    let probe = |more: &str| {
-        let drive = format!(
-            "sim:ftl+capacity=512MiB+op=10%+unit=32KiB+superblock=1MiB+reserve=1+handles=3+append=per-handle\
-             +isolation=persistently{more}"
-        );
-        bench.flashproof(&["waf", "probe", &drive, "--out", "probe.json", "--force"]).stdout
-    };
-    assert!(probe("").contains("  isolates: "));
-    let kept = bench.json_file("probe.json");
-    assert_eq!((kept["phases"].as_array().unwrap().len(), &kept["found"]), (6, &serde_json::json!([])));
-    for (firmware, said) in [
-        ("mixes-handles", "mixes handles in garbage collection"),
-        ("collects-all-handles", "moves the data of idle handles"),
-        ("collects-sequential-early", "reclaims long sequential streams too early"),
-    ] {
-        let text = probe(&format!("+firmware={firmware}"));
-        assert!(text.contains(said) && !text.contains("  isolates: "), "{firmware}: {text}");
-    }
-}
-
-#[test]
 fn what_cannot_be_is_refused_with_what_to_do() {
     let bench = Bench::new();
     let few = drive("+handles=3");
@@ -110,9 +87,6 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     }
     refused("measure micron.toml --device sim:ftl", 2, "use flashproof waf model --device");
     refused("model /dev/zero", 2, "cannot read");
-    refused("probe sim:ftl+handles=1", 2, "it has 1 placement handle");
-    refused("probe micron.toml", 2, "it is not an NVMe drive");
-    refused("probe sim:ftl+handles=3 --out micron.toml", 2, "it is there already");
     bench.write("disk.img", vec![0; 1 << 20]);
     let no_nvme = "it is not an NVMe drive, and other drives do not report media writes";
     refused("measure micron.toml --device disk.img", 3, no_nvme);

@@ -85,12 +85,11 @@ impl Ftl {
     /// Append point for valid units that are moved out of a superblock of handle `owner`.
     fn destination(&self, owner: u16) -> usize {
         let (handles, owner) = (usize::from(self.spec.handles), usize::from(owner));
-        let mixes = self.spec.firmware.mixes_handles;
         match self.spec.append {
-            Append::Shared if mixes || self.spec.isolation == Isolation::Initially => 0,
+            Append::Shared if self.spec.isolation == Isolation::Initially => 0,
             Append::Shared => owner,
             Append::Separate => handles,
-            Append::PerHandle => handles + if mixes { 0 } else { owner },
+            Append::PerHandle => handles + owner,
         }
     }
 }
@@ -131,27 +130,13 @@ pub(crate) struct Victims {
     filled_at: Vec<u64>,
     /// Filled superblocks, oldest first, including superblocks that were collected since. Used only by `Victim::Fifo`.
     order: VecDeque<(u32, u64)>,
-    /// Superblocks of other handles that are collected together with the last victim.
-    companion_victims: Vec<u32>,
     /// True if wear levelling chose the last victim.
     levelled: bool,
-    /// By handle: the unit behind the last written unit, and the length of the sequential stream that ends there.
-    sequences: Vec<(u32, u32)>,
-    /// Superblock that a long sequential stream is overwriting; 0: none.
-    overwritten: u32,
 }
 
 impl Victims {
-    pub(crate) fn new(superblocks: u32, handles: usize) -> Self {
-        Self {
-            collecting: None,
-            filled_at: vec![0; superblocks as usize + 1],
-            order: VecDeque::new(),
-            companion_victims: Vec::new(),
-            levelled: false,
-            sequences: vec![(0, 0); handles],
-            overwritten: 0,
-        }
+    pub(crate) fn new(superblocks: u32) -> Self {
+        Self { collecting: None, filled_at: vec![0; superblocks as usize + 1], order: VecDeque::new(), levelled: false }
     }
 
     /// Records that a superblock became full.
@@ -166,18 +151,9 @@ impl Victims {
 impl Ftl {
     /// Chooses and takes the next victim; `None` if collection would free no space.
     pub(crate) fn choose(&mut self) -> Option<u32> {
-        let victim = match self.victims.companion_victims.pop() {
-            Some(superblock) => superblock,
-            None => {
-                let levelling = self.least_worn();
-                self.victims.levelled = levelling.is_some();
-                let victim = levelling.or_else(|| self.overwritten()).or_else(|| self.by_policy())?;
-                if self.spec.firmware.collects_all_handles {
-                    self.victims.companion_victims = self.of_other_handles(self.owner[victim as usize]);
-                }
-                victim
-            }
-        };
+        let levelling = self.least_worn();
+        self.victims.levelled = levelling.is_some();
+        let victim = levelling.or_else(|| self.by_policy())?;
         self.valid.take(victim);
         Some(victim)
     }
@@ -245,34 +221,5 @@ impl Ftl {
         let candidate =
             self.valid.closed().map(|(superblock, _)| superblock).min_by_key(|&superblock| self.wear.of(superblock))?;
         (most_erases - self.wear.of(candidate) > gap).then_some(candidate)
-    }
-
-    /// For firmware that collects sequential streams early: the superblock that a stream is overwriting.
-    fn overwritten(&mut self) -> Option<u32> {
-        let superblock = std::mem::take(&mut self.victims.overwritten);
-        let partly = superblock != 0
-            && self.valid.is_closed(superblock)
-            && (1..self.map.per_superblock()).contains(&self.valid.of(superblock));
-        partly.then_some(superblock)
-    }
-
-    /// Records the superblock that a stream longer than a superblock is overwriting.
-    pub(crate) fn watch_sequential(&mut self, unit: u32, units: u32, handle: usize) {
-        let (next_unit, length) = &mut self.victims.sequences[handle];
-        *length = if unit == *next_unit { length.saturating_add(units) } else { units };
-        *next_unit = unit + units;
-        if units > 0 && *length > self.map.per_superblock() {
-            self.victims.overwritten =
-                self.map.flash_of(unit + units - 1).map_or(0, |flash| self.map.superblock_of(flash));
-        }
-    }
-
-    /// For each other handle, the superblock with the fewest valid units.
-    fn of_other_handles(&self, owner: u16) -> Vec<u32> {
-        let fewest_valid = |handle| {
-            let closed = self.valid.closed().filter(move |&(superblock, _)| self.owner[superblock as usize] == handle);
-            closed.min_by_key(|&(_, valid)| valid).map(|(superblock, _)| superblock)
-        };
-        (0..self.spec.handles).filter(|&handle| handle != owner).filter_map(fewest_valid).collect()
     }
 }

@@ -61,7 +61,7 @@ impl Ftl {
             free_list: (1..=superblocks).collect(),
             points: vec![AppendPoint::default(); handles + spec.collection_points() as usize],
             owner: vec![0; superblocks as usize + 1],
-            victims: Victims::new(superblocks, handles),
+            victims: Victims::new(superblocks),
             wear: Wear::new(superblocks),
             random: Random::new(seed),
             host_units: 0,
@@ -87,9 +87,6 @@ impl Ftl {
     pub fn write_on(&mut self, first_unit: u64, units: u32, handle: u16, media: &mut impl FlashObserver) {
         self.check_range(first_unit, units);
         let handle = self.point_of(handle);
-        if self.spec.firmware.collects_sequential_early {
-            self.watch_sequential(first_unit as u32, units, handle);
-        }
         let (mut unit, end) = (first_unit as u32, first_unit as u32 + units);
         while unit < end {
             if self.points[handle].room() == 0 {

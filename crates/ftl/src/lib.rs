@@ -18,4 +18,4 @@ pub mod over_provisioning;
 mod spec;
 
 pub use drive::{Extent, FlashObserver, Ftl, ProgramCause};
-pub use spec::{Append, Firmware, Isolation, Spec, SpecError, Victim};
+pub use spec::{Append, Isolation, Spec, SpecError, Victim};

@@ -24,22 +24,6 @@ pub struct Spec {
     pub reserve_superblocks: u32,
     /// Wear levelling: maximum difference in erases between two superblocks; `None`: no wear levelling.
     pub wear_gap: Option<u32>,
-    /// Firmware behaviour that breaks isolation.
-    pub firmware: Firmware,
-}
-
-/// Firmware behaviour that weakens the isolation by placement handles. The options are independent, and off by default.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Firmware {
-    /// Garbage collection writes the units of all handles to one append point, even if the handles are persistently
-    /// isolated: cold data then shares superblocks with hot data.
-    pub mixes_handles: bool,
-    /// With each victim, garbage collection also collects a superblock of every other handle, even a fully valid
-    /// superblock: overwrites with one handle move the data of the others.
-    pub collects_all_handles: bool,
-    /// Garbage collection takes a superblock that a long sequential stream is overwriting, before the stream has
-    /// overwritten all of it.
-    pub collects_sequential_early: bool,
 }
 
 impl Spec {
@@ -58,7 +42,6 @@ impl Spec {
             isolation: Isolation::Persistently,
             reserve_superblocks: 1,
             wear_gap: None,
-            firmware: Firmware::default(),
         }
     }
 

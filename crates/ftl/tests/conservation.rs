@@ -1,7 +1,7 @@
 //! Property tests: after any sequence of commands the map is consistent, all counters add up, and the observer got
 //! every flash operation.
 
-use ftl::{Append, Extent, Firmware, FlashObserver, Ftl, Isolation, ProgramCause, Spec, Victim};
+use ftl::{Append, Extent, FlashObserver, Ftl, Isolation, ProgramCause, Spec, Victim};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 
@@ -70,9 +70,8 @@ fn spec() -> impl Strategy<Value = Spec> {
         (1..12_u32).prop_map(Victim::Choices)
     ];
     let append = prop_oneof![Just(Append::Shared), Just(Append::Separate), Just(Append::PerHandle)];
-    let firmware = (any::<bool>(), any::<bool>(), any::<bool>());
     let numbers = (2..30_u64, 1..4_u16, 1..4_u32, proptest::option::of(0..20_u32));
-    (victim, append, any::<bool>(), firmware, numbers).prop_map(|(victim, append, initially, firmware, numbers)| {
+    (victim, append, any::<bool>(), numbers).prop_map(|(victim, append, initially, numbers)| {
         let (superblock_units, handles, reserve_superblocks, wear_gap) = numbers;
         let separate = append == Append::Separate;
         let mut spec = Spec {
@@ -84,11 +83,6 @@ fn spec() -> impl Strategy<Value = Spec> {
             isolation: if initially || separate { Isolation::Initially } else { Isolation::Persistently },
             reserve_superblocks,
             wear_gap,
-            firmware: Firmware {
-                mixes_handles: firmware.0,
-                collects_all_handles: firmware.1,
-                collects_sequential_early: firmware.2,
-            },
             ..Spec::of(UNITS * 4096)
         };
         // Uses the minimum over-provisioning, so that garbage collection has the least space.

@@ -56,12 +56,6 @@ pub trait Stream: Debug + Send {
         None
     }
 
-    /// For a closed loop whose [`Self::next`] just returned `None`: time after which the run loop asks again,
-    /// nanoseconds. `None`: the stream has ended or is stuck.
-    fn retry_after_ns(&mut self) -> Option<u64> {
-        None
-    }
-
     /// Produces the data of a write whose buffer is in a class with [`crate::plan::Fill::ByStream`].
     #[inline]
     fn fill(&mut self, _request: &Request, _data: &mut [u8]) {}

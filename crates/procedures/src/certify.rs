@@ -297,7 +297,7 @@ impl<'a> Certification<'a> {
             heading: Some(self.heading(index)),
             ..RunRequest::new(single_load(self.request.load(step)?, &step.name))
         };
-        let verdict = self.series_dir.run_step(index, stage_request, None, signal_handler, &mut NoObserver)?;
+        let verdict = self.series_dir.run_step(index, stage_request, signal_handler, &mut NoObserver)?;
         let stage_outcome = self.record_verdict(index, &verdict, now_unix_ms());
         self.series_dir.save()?;
         if stage_outcome.is_some() {

@@ -5,9 +5,8 @@
 //! * [`prep`]: writes whole drives, and reads a sample back
 //! * [`series`]: dependent runs in one directory; [`certify`], [`rate`] and [`baseline`] are series
 //! * [`predict`]: the rating of a drive from its baseline
-//! * [`waf`]: write amplification, modelled and measured; how a drive handles placement
+//! * [`waf`]: write amplification, modelled and measured
 //! * [`align`]: adjusts a configuration until a drive receives the I/O that a cluster's drive received
-//! * [`cross_check`]: runs the same jobs with fio, and compares the results
 //! * [`fio`]: fio's jobs as runs
 //! * [`check`]: is a disk good enough for a database
 //! * [`durability`]: does acknowledged data survive a power cut
@@ -22,7 +21,6 @@ pub mod baseline;
 pub mod certify;
 pub mod check;
 pub mod configuration;
-pub mod cross_check;
 pub mod durability;
 pub mod fio;
 pub mod formatting;

@@ -6,7 +6,6 @@ use device::discover::DeviceFacts;
 use device::discover::DeviceNumber;
 use device::guard::{EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal, check_read_once, erase_names};
 use device::target::Target;
-use device::target::Zones;
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec};
 use load::workload::{DeviceShape, RunSpec, Workload};
@@ -206,7 +205,6 @@ fn open_targets<'w, W: Workload + 'w>(
         Request {
             file_size_bytes: spec.file_size_bytes,
             sparse: spec.sparse,
-            zoned: spec.zoned,
             min_size_bytes: unit_bytes(name),
             reads: workloads_on(name).any(Workload::reads),
             shared: consents.shared,
@@ -299,7 +297,6 @@ fn shape_of_target(target_id: u16, target: &Target) -> DeviceShape {
         queue_requests: facts.hardware_queues.and(facts.queue_requests_max),
         // Targets without a key are never written.
         stamp_key: target.stamp_key().unwrap_or(0),
-        zoned: Zones::of(target).map(|zones| zones.map(Arc::new)).map_err(|error| error.to_string()).transpose(),
     }
 }
 

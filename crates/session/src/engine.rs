@@ -61,8 +61,6 @@ pub struct Demand {
     pub placements: Vec<Vec<Option<Placement>>>,
     /// True if all issuing threads perform operations as system calls.
     pub synchronous: bool,
-    /// True if completions are polled, without interrupts.
-    pub polled: bool,
 }
 
 impl Demand {
@@ -76,7 +74,6 @@ impl Demand {
             engine: spec.engine,
             placements: spec.device_names.iter().map(placements_on).collect(),
             synchronous: spec.synchronous,
-            polled: spec.polled,
         }
     }
 }
@@ -94,8 +91,6 @@ pub struct Engine {
 
 enum EngineKind {
     IoUring,
-    /// io_uring without interrupts.
-    Polled,
     /// NVMe commands on character devices.
     Passthrough(Vec<Arc<NvmeGeneric>>),
     /// Linux AIO; the text says why AIO is used, if AIO was not requested.
@@ -133,13 +128,6 @@ impl Engine {
                 Failure::environment(format!("cannot use AIO (engine: aio) - {why} - set engine: auto"))
             })?,
             _ if demand.synchronous => EngineKind::Calls,
-            _ if demand.polled => match Uring::new(targets.to_vec(), Setup::new(1, 4096), true) {
-                Ok(_) => EngineKind::Polled,
-                Err(error) => {
-                    let why = why_no_ring(&error);
-                    return Err(Failure::environment(format!("cannot poll for completions - {why} - leave out hipri")));
-                }
-            },
             _ => ring_or_other(requested, targets)?,
         };
         let placement = match kind {
@@ -188,20 +176,6 @@ impl Engine {
         }
     }
 
-    /// An engine for the single `target`, for a caller that issues operations itself, without a plan.
-    pub fn single(
-        &self,
-        target: &Arc<Target>,
-        in_flight_max: usize,
-        buffer_bytes: usize,
-    ) -> io::Result<Box<dyn BlockEngine>> {
-        let (targets, setup) = (vec![target.clone()], Setup::new(in_flight_max, buffer_bytes));
-        Ok(match &self.kind {
-            EngineKind::Passthrough(generics) => Box::new(Passthrough::new(targets, generics.clone(), setup)?.0),
-            _ => Box::new(Uring::new(targets, setup, false)?.0),
-        })
-    }
-
     /// Mechanism that carries placements of writes, if used.
     pub fn placement(&self) -> Option<PlacementMechanism> {
         self.placement
@@ -214,8 +188,7 @@ impl Engine {
 
     /// True if an issuing thread has only its ring: no helper threads, and no store.
     pub fn is_bare_ring(&self) -> bool {
-        self.store.is_none()
-            && matches!(self.kind, EngineKind::IoUring | EngineKind::Polled | EngineKind::Passthrough(_))
+        self.store.is_none() && matches!(self.kind, EngineKind::IoUring | EngineKind::Passthrough(_))
     }
 
     /// Maximum number of operations in flight per issuing thread, if limited.
@@ -227,7 +200,6 @@ impl Engine {
     pub fn value(&self) -> Value {
         let mut value = match &self.kind {
             EngineKind::IoUring => json!({"engine": "io_uring"}),
-            EngineKind::Polled => json!({"engine": "io_uring", "polled": true}),
             EngineKind::Passthrough(generics) => {
                 let names: Vec<_> = generics.iter().map(|generic| format!("/dev/{}", generic.name())).collect();
                 json!({"engine": "passthrough", "character_devices": names})
@@ -285,10 +257,7 @@ impl Engine {
                 Some(mapping) => calls.mapping(mapping),
             }
         };
-        let open_ring = |slots, bytes| {
-            let polled = matches!(self.kind, EngineKind::Polled);
-            facts.keep(Uring::new(targets.to_vec(), setup(slots, bytes), polled)?)
-        };
+        let open_ring = |slots, bytes| facts.keep(Uring::new(targets.to_vec(), setup(slots, bytes))?);
         let _stuck = StuckCalls(&targets);
         match (&self.kind, &self.store) {
             (EngineKind::Simulated, None) => {
@@ -300,7 +269,7 @@ impl Engine {
                 };
                 return run(config, plans, lend_engine, sink);
             }
-            (EngineKind::IoUring | EngineKind::Polled, None) => {
+            (EngineKind::IoUring, None) => {
                 let open_engine = |_, plan: &Plan| open_ring(plan.in_flight_max(), plan.buffer_bytes());
                 return run_beside(config, plans, open_engine, &calls, sink);
             }
@@ -310,7 +279,7 @@ impl Engine {
         let open_block_engine = |shard, slots, bytes| -> io::Result<Box<dyn BlockEngine>> {
             let setup = setup(slots, bytes);
             Ok(match &self.kind {
-                EngineKind::IoUring | EngineKind::Polled => Box::new(open_ring(slots, bytes)?),
+                EngineKind::IoUring => Box::new(open_ring(slots, bytes)?),
                 EngineKind::Passthrough(generics) => {
                     Box::new(facts.keep(Passthrough::new(targets.to_vec(), generics.clone(), setup)?)?)
                 }
@@ -351,7 +320,7 @@ impl Drop for StuckCalls<'_> {
 
 fn ring_or_other(requested: Wanted, targets: &[Arc<Target>]) -> Result<EngineKind, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
-    match (Uring::new(targets.to_vec(), Setup::new(1, 4096), false), requested) {
+    match (Uring::new(targets.to_vec(), Setup::new(1, 4096)), requested) {
         (Ok(_), _) => Ok(EngineKind::IoUring),
         (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
             "cannot use io_uring (engine: uring) - {} - allow io_uring, or set engine: auto",

@@ -38,11 +38,6 @@ impl Failure {
         Self { message: message.to_string(), code: 4 }
     }
 
-    /// The same failure with another message.
-    pub fn with_message(self, message: String) -> Self {
-        Self { message, ..self }
-    }
-
     /// The number of [`Self::exit_code`].
     pub fn code(&self) -> u8 {
         self.code

@@ -166,7 +166,7 @@ impl IoCounts {
             OpKind::Read => (reads, read_bytes),
             OpKind::Write => (writes, write_bytes),
             OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => return,
-            OpKind::Deallocate | OpKind::ResetZone => return,
+            OpKind::Deallocate => return,
         };
         count.fetch_add(1, Ordering::Relaxed);
         byte_count.fetch_add(bytes.into(), Ordering::Relaxed);

@@ -235,7 +235,7 @@ impl Queue for Aio {
         self.pushed.len()
     }
 
-    /// Also panics for a deallocation, zone reset or write-back, which AIO lacks.
+    /// Also panics for a deallocation or write-back, which AIO lacks.
     fn push(&mut self, mut op: Op) -> Result<(), Op> {
         let token = op.token as usize;
         assert!(self.slots[token].is_none(), "token {token} is in flight");
@@ -256,7 +256,7 @@ impl Queue for Aio {
             OpKind::Write => moves(PWRITE, op.sync.flags() as u32, &mut op),
             OpKind::Flush => ControlBlock { opcode: FDSYNC, ..block },
             OpKind::FlushFile => ControlBlock { opcode: FSYNC, ..block },
-            OpKind::Deallocate | OpKind::ResetZone | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
+            OpKind::Deallocate | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
         };
         self.pushed.push(op.token);
         self.slots[token] = Some(InFlight { op, issued_ns: None });

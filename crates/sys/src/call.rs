@@ -8,7 +8,7 @@
 //! out of the copy, and a size that was checked before can change during the copy.
 
 use crate::buffer::Mapping;
-use crate::ioctl::{deallocate, reset_zones};
+use crate::ioctl::deallocate;
 use crate::op::{Op, OpKind, Outcome, WriteBack, WriteSync};
 use crate::succeed;
 use rustix::fs::{Advice, FileType, fadvise, fdatasync, fstat, fsync};
@@ -46,7 +46,6 @@ fn call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> io::Result<usize> {
         OpKind::WriteBack(WriteBack { drop_cache: true, .. }) => fadvise(fd, 0, None, Advice::DontNeed)?,
         OpKind::WriteBack(steps) => write_back(fd, op.offset, op.len.into(), steps)?,
         OpKind::Deallocate => deallocate(fd, op.offset, op.len.into())?,
-        OpKind::ResetZone => reset_zones(fd, op.offset, op.len.into())?,
     }
     Ok(0)
 }
@@ -111,7 +110,7 @@ impl Mapped {
                 Ok(()) => return perform_call(fd, 0, op),
                 Err(error) => Err(error),
             },
-            OpKind::Deallocate | OpKind::ResetZone => return perform_call(fd, 0, op),
+            OpKind::Deallocate => return perform_call(fd, 0, op),
         };
         match result {
             Ok(bytes) => Outcome::of(bytes as i64, op),

@@ -286,7 +286,7 @@ mod tests {
 
     fn ring() -> Option<Ring<NetworkForm>> {
         let form = NetworkForm::new(FileForm::new(&[]).unwrap(), 2, ALIGN);
-        let ring = Ring::new(&[], form, 4, ALIGN, 0, false);
+        let ring = Ring::new(&[], form, 4, ALIGN, 0);
         ring.inspect_err(|error| println!("skipped: no io_uring with sockets: {error}")).ok().map(|(ring, _)| ring)
     }
 

@@ -26,9 +26,6 @@ pub enum OpKind {
     /// Deallocates a range: a discard (TRIM, NVMe deallocate) on a block device, a punched hole in a file. Has no data.
     /// Later reads return zeros in a file; on a device the drive determines the data.
     Deallocate,
-    /// Resets a zone of a zoned block device: the next write goes to the start of the zone. The range is the whole
-    /// zone.
-    ResetZone,
 }
 
 impl OpKind {
@@ -52,7 +49,6 @@ impl fmt::Display for OpKind {
             Self::FlushFile => "fsync",
             Self::WriteBack(_) => "sync_file_range",
             Self::Deallocate => "deallocate",
-            Self::ResetZone => "zone reset",
         })
     }
 }
@@ -228,25 +224,6 @@ impl Outcome {
     /// True if the data read differ from the data written.
     pub fn is_wrong_data(self) -> bool {
         matches!(self, Self::Wrong { .. })
-    }
-
-    /// Why a zoned device refused a write at a zone's write pointer, as a phrase; `None` if the cause is not related to
-    /// zones.
-    pub fn zone_refusal(self) -> Option<&'static str> {
-        let sc = if let Self::Nvme(Status { sct: 1, sc }) = self { sc } else { 0 };
-        Some(match (self, sc) {
-            (Self::Errno(libc::EOVERFLOW), _) | (_, 0xbd) => {
-                "too many zones are active, counting those of other programs - reset or finish some, or lower max_open_zones"
-            }
-            (Self::Errno(libc::ETOOMANYREFS), _) | (_, 0xbe) => "too many zones are open - lower max_open_zones",
-            (Self::Errno(libc::EIO), _) | (_, 0xb9 | 0xbc) => {
-                "the zone's write pointer is elsewhere: another program wrote to the zone or reset it, or the device failed"
-            }
-            (Self::Errno(libc::EMSGSIZE), _) => {
-                "the write takes several NVMe commands, which could overtake each other - give a smaller bs"
-            }
-            _ => return None,
-        })
     }
 
     /// True if the target itself is gone, so that all later operations will fail, too.

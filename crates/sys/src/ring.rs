@@ -10,7 +10,6 @@
 
 use super::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome, Queue, Reaped, Sleep};
-use crate::process::monotonic_ns;
 use crate::succeed;
 use io_uring::cqueue::EntryMarker as _;
 use io_uring::squeue::EntryMarker as _;
@@ -19,7 +18,6 @@ use io_uring::{IoUring, Submitter, cqueue, opcode, squeue};
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
-use std::time::Duration;
 
 // From linux/io_uring.h.
 const ENTER_GETEVENTS: u32 = 1 << 0;
@@ -176,8 +174,6 @@ pub struct Ring<F: Form = FileForm> {
     form: F,
     /// The ring's index in the thread's table of registered rings (Linux 5.18).
     registered_ring: Option<u32>,
-    /// True if the kernel polls the devices for completions, without interrupts (IOPOLL).
-    polled: bool,
     /// True if waits have an absolute end (Linux 6.12). A relative timeout would start only after the submission.
     has_absolute_waits: bool,
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
@@ -206,8 +202,7 @@ pub struct RingFacts {
 
 impl<F: Form> Ring<F> {
     /// Sets up a ring for up to `in_flight_max` operations of `form` on `files`, with `memory_bytes` of buffers.
-    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`. `polled`: the ring does only direct reads and writes,
-    /// and waits by busy polling.
+    /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`.
     ///
     /// Must be called on the thread that uses the ring. Errors: the kernel's; `Unsupported` if the kernel is older than
     /// Linux 5.11 (no timeout on a wait).
@@ -217,12 +212,11 @@ impl<F: Form> Ring<F> {
         in_flight_max: usize,
         memory_bytes: usize,
         epoch_ns: u64,
-        polled: bool,
     ) -> io::Result<(Self, RingFacts)> {
         let entries_max = form.entries_max(in_flight_max, memory_bytes);
         // Before the ring, so that an error below closes the ring before the memory is unmapped.
         let mut pool = Pool::new(memory_bytes.next_multiple_of(ALIGN) + form.memory_bytes(in_flight_max))?;
-        let (ring, deferred_taskrun) = build(entries_max, polled)?;
+        let (ring, deferred_taskrun) = build(entries_max)?;
         if !ring.params().is_feature_ext_arg() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,
@@ -240,7 +234,6 @@ impl<F: Form> Ring<F> {
             // Linux 6.12 added absolute timeouts, discards and this feature flag.
             has_absolute_waits: ring.params().is_feature_min_timeout(),
             ring: Some(ring),
-            polled,
             epoch_ns,
             pool,
             slots: (0..in_flight_max).map(|_| None).collect(),
@@ -261,23 +254,6 @@ impl<F: Form> Ring<F> {
 
     pub(crate) fn form_mut(&mut self) -> &mut F {
         &mut self.form
-    }
-
-    /// Waits within the bounds of `sleep` on a polled ring, by busy polling: nothing would wake the thread, and a wait
-    /// in the kernel has no timeout.
-    fn poll(&mut self, Sleep { completions, until_ns }: Sleep) -> io::Result<()> {
-        loop {
-            let now_ns = monotonic_ns().saturating_sub(self.epoch_ns);
-            let completed = self.ring.as_mut().map_or(0, |ring| ring.completion().len());
-            if now_ns >= until_ns || completed > 0 && completed >= self.in_flight.min(completions as usize) {
-                return Ok(());
-            }
-            if self.in_flight == 0 {
-                std::thread::sleep(Duration::from_nanos(until_ns - now_ns));
-            } else {
-                self.enter(now_ns, None)?;
-            }
-        }
     }
 
     /// True if the armed timer expires at `until_ns` or earlier. Arms a timer if there is none.
@@ -363,10 +339,6 @@ impl<F: Form> Queue for Ring<F> {
     }
 
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
-        if let Some(sleep) = sleep.filter(|_| self.polled) {
-            self.enter(now_ns, None)?;
-            return self.poll(sleep);
-        }
         let is_timed = matches!(sleep, Some(Sleep { completions: 1, until_ns }) if self.has_timer(until_ns));
         let Some(ring) = self.ring.as_ref() else { return Ok(()) };
         for token in &self.pushed {
@@ -512,7 +484,6 @@ fn entry(op: &mut Op, is_block_device: bool) -> squeue::Entry {
         (OpKind::WriteBack(steps), _) => {
             opcode::SyncFileRange::new(file, op.len).offset(offset).flags(steps.flags()).build()
         }
-        (OpKind::ResetZone, _) => panic!("io_uring has no {}", op.kind),
         (OpKind::Deallocate, _) if is_block_device => discard(file, offset, op.len.into()),
         (OpKind::Deallocate, _) => {
             let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -535,18 +506,12 @@ pub fn probe() -> io::Result<()> {
 }
 
 /// Builds the best ring that this kernel supports. The second value: true if the ring defers task work.
-fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(
-    entries_max: usize,
-    polled: bool,
-) -> io::Result<(IoUring<S, C>, bool)> {
+fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(entries_max: usize) -> io::Result<(IoUring<S, C>, bool)> {
     let requested_entries = entries_max.next_power_of_two() as u32;
     let entries = requested_entries.clamp(8, ENTRIES_MAX);
     let completions = requested_entries.max(entries) * 2;
     let mut plain = IoUring::<S, C>::builder();
     plain.setup_cqsize(completions).setup_clamp();
-    if polled {
-        return Ok((plain.setup_iopoll().build(entries)?, false));
-    }
     // A rejected entry completes with an error and does not block later entries (Linux 5.18).
     let mut cooperative = plain.clone();
     cooperative.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
@@ -648,7 +613,7 @@ mod tests {
         let files = [file.as_fd()];
         let (epoch, epoch_ns) = (Instant::now(), crate::process::monotonic_ns());
         let clock = move || epoch.elapsed().as_nanos() as u64;
-        let Ok((mut ring, _)) = Ring::new(&files, FileForm::new(&files).unwrap(), 1, 4096, epoch_ns, false) else {
+        let Ok((mut ring, _)) = Ring::new(&files, FileForm::new(&files).unwrap(), 1, 4096, epoch_ns) else {
             println!("skipped: no io_uring");
             return None;
         };
@@ -731,7 +696,7 @@ mod tests {
         file.set_len(4096).unwrap();
         let files = [file.as_fd()];
         let form = HalfForm(FileForm::new(&files).unwrap());
-        let Ok((mut ring, _)) = Ring::new(&files, form, 4, 4096, 0, false) else {
+        let Ok((mut ring, _)) = Ring::new(&files, form, 4, 4096, 0) else {
             println!("skipped: no io_uring");
             return;
         };

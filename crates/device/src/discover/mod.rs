@@ -24,8 +24,10 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::{fmt, io};
 use sys::buffer::Pool;
-pub(crate) use sysfs::{Backing, Disk, LoopDevice, SysDir, controller_names, controllers, disks, loops, unescape};
-pub use sysfs::{DiskWithPartitions, is_zoned, list, queue_attribute};
+pub(crate) use sysfs::{
+    Backing, Disk, LoopDevice, SysDir, controller_names, controllers, disks, is_zoned, loops, unescape,
+};
+pub use sysfs::{DiskWithPartitions, list, queue_attribute};
 use thiserror::Error;
 
 /// Number of a device: `major:minor`.

@@ -247,7 +247,7 @@ pub fn queue_attribute(number: DeviceNumber, name: &str, root: &Path) -> Option<
 }
 
 /// True if writes must go to the write pointers of zones (`host-managed`).
-pub fn is_zoned(device: &DeviceFacts, root: &Path) -> bool {
+pub(crate) fn is_zoned(device: &DeviceFacts, root: &Path) -> bool {
     let model = device.number.and_then(|number| queue_attribute(number, "zoned", root));
     model.is_some_and(|model| model == "host-managed")
 }

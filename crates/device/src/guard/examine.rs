@@ -166,10 +166,7 @@ fn check_from_outside(
 ) -> Result<(Option<UsedPart>, Objections), Vec<Reason>> {
     let mut findings = Objections::default();
     let prepared = if request.uses_whole_device { None } else { UsedPart::of(&target.facts, &guard.records) };
-    if !request.zoned
-        && matches!(target.target_kind, TargetKind::Device { .. })
-        && discover::is_zoned(&target.facts, &guard.root)
-    {
+    if matches!(target.target_kind, TargetKind::Device { .. }) && discover::is_zoned(&target.facts, &guard.root) {
         findings.refuse(Reason::Zoned);
     }
     check_fit(request, target, prepared.as_ref(), &mut findings);

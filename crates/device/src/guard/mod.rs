@@ -81,8 +81,6 @@ pub struct Request {
     pub file_size_bytes: Option<u64>,
     /// True if the blocks of a file shall not be allocated in advance.
     pub sparse: bool,
-    /// True if the load writes at the write pointers of a zoned device.
-    pub zoned: bool,
     /// Minimum size that the load needs: one large block.
     pub min_size_bytes: u64,
     /// True to use the whole device, including the part that a preparation left unused.

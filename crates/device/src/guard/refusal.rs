@@ -84,10 +84,10 @@ pub enum Reason {
     /// The device is read-only; `how`: the evidence.
     #[error("it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device")]
     ReadOnly { how: &'static str },
-    /// Accepts writes only at the write pointers of its zones.
+    /// A host-managed zoned device.
     #[error(
-        "it is a zoned device, which takes a write only at the write pointer of a zone; run jobs with zonemode=zbd \
-         (`flashproof fio`), or name another device"
+        "it is a zoned device (queue/zoned in sysfs is host-managed): each of its zones accepts writes only at its write \
+         pointer, and flashproof writes at any offset; name another device (fio writes zones with zonemode=zbd)"
     )]
     Zoned,
     /// A file system on the device is mounted. `seen_by`: empty, or the process whose mount table shows the mount.

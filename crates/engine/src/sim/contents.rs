@@ -72,7 +72,7 @@ impl Contents {
             OpKind::Write => self.write_sectors(op.offset, &op.buf[..len], op.sync.is_on()),
             OpKind::Flush | OpKind::FlushFile => self.medium.clear(),
             OpKind::WriteBack(_) => {}
-            OpKind::Deallocate | OpKind::ResetZone => {
+            OpKind::Deallocate => {
                 self.write_sectors(op.offset, &vec![0; op.len as usize], false);
             }
         }

@@ -84,7 +84,7 @@ impl HostOpCounters {
             _ if errno != 0 => return *failed += 1,
             OpKind::Read => (reads, read_bytes),
             OpKind::Write => (writes, write_bytes),
-            OpKind::Deallocate | OpKind::ResetZone => (deallocates, deallocated_bytes),
+            OpKind::Deallocate => (deallocates, deallocated_bytes),
             OpKind::Flush | OpKind::FlushFile => return *flushes += 1,
             OpKind::WriteBack(_) => return,
         };

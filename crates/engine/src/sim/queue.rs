@@ -128,7 +128,7 @@ impl QueueModel {
             OpKind::Read => (0, self.spec.read_kbps, self.spec.read_iops),
             OpKind::Write => (1, self.spec.write_kbps, self.spec.write_iops),
             OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => return None,
-            OpKind::Deallocate | OpKind::ResetZone => return None,
+            OpKind::Deallocate => return None,
         };
         if kbps == 0 && iops == 0 {
             return None;

@@ -51,29 +51,6 @@ pub struct WafMeasureArgs {
     pub measurement: Measurement,
 }
 
-/// Options of a probe.
-#[derive(Args, Debug)]
-pub struct WafProbeArgs {
-    /// Drive: sim:ftl+..., or a real drive with FDP, which is ERASED and filled ten times
-    #[arg(value_name = "DEVICE")]
-    pub device: String,
-    /// Seed of all random choices
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub seed: u64,
-    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path
-    #[arg(long, value_name = "DEVICE")]
-    pub erase: Vec<String>,
-    /// Also write the result to FILE as JSON
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Replace an existing FILE
-    #[arg(long, requires = "out")]
-    pub force: bool,
-    /// Print as JSON
-    #[arg(long)]
-    pub json: bool,
-}
-
 /// Options of a comparison of preparations.
 #[derive(Args, Debug)]
 pub struct WafPrepArgs {

@@ -88,7 +88,6 @@ pub fn run(command: &Command, compat_mode: CompatMode) -> Result<ExitCode, Failu
         Command::Waf(Waf::Model(args)) => waf::model(args),
         Command::Waf(Waf::Measure(args)) => waf::measure(args),
         Command::Waf(Waf::Prep(args)) => waf::prep(args),
-        Command::Waf(Waf::Probe(args)) => waf::probe(args),
         Command::Waf(Waf::Setup(args)) => waf::setup(args),
         Command::Engine(RecordEngine::Serve(args)) => serve::run(args),
         Command::Engine(RecordEngine::Client(args)) => client::run(args),

@@ -1,21 +1,20 @@
-//! `flashproof waf`: write amplification, modelled and measured; how a drive treats placement handles; and the commands
-//! that set placement handles up.
+//! `flashproof waf`: write amplification, modelled and measured; and the commands that set placement handles up.
 
 use super::done;
 use super::report::show;
-use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
+use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafSetupArgs};
 use conclusions::waf::OCTILES_PER_FILL;
 use device::discover;
 use device::observe::nvme::fdp::{Configuration, Fdp, FdpState};
 use device::observe::nvme::{Controller, Namespace, Namespaces};
 use procedures::configuration::read_tenants;
 use procedures::prep::RandomWrites;
-use procedures::waf::{WafRequest, preparations, probe};
+use procedures::waf::{WafRequest, preparations};
 use report::waf::WafReport;
 use results::units::{self, bytes, count};
 use session::console;
 use session::failure::Failure;
-use session::user_file::{check_page, write_file, write_page};
+use session::user_file::{check_page, write_page};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -43,21 +42,6 @@ pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
     let comparison = preparations(&args.device, &random_writes, args.seed)?;
     show(&args.form, &comparison, || comparison.html(), || comparison.markdown(), || comparison.text())?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Probes how a drive, simulated or real, treats placement handles.
-pub fn probe(args: &WafProbeArgs) -> Result<ExitCode, Failure> {
-    if let Some(path) = &args.out {
-        // Check the file before hours are spent.
-        write_file("result", path, None, args.force)?;
-    }
-    let (report, result) = probe::run(&args.device, args.seed, &args.erase)?;
-    let json = super::json(&report)?;
-    // If one output fails, the other must still be written: it may hold hours of work.
-    let write_result = args.out.as_ref().map_or(Ok(()), |path| write_file("result", path, Some(&json), args.force));
-    console::result(&if args.json { json } else { report.text() })?;
-    write_result?;
-    result.map(|()| ExitCode::SUCCESS)
 }
 
 /// The request for the tenants of a file. Errors: a tenant has its own device, but the arrangement chooses the drives.

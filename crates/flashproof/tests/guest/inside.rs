@@ -174,7 +174,7 @@ fn each_placement_arrives_at_its_handle_by_write_streams() {
     let device = fdp_drive();
     let target = writable(&device);
     assert_eq!(target.write_streams(), 8);
-    let (mut engine, _) = Uring::new(vec![target], Setup::new(8, 16 << 20), false).unwrap();
+    let (mut engine, _) = Uring::new(vec![target], Setup::new(8, 16 << 20)).unwrap();
     arrives_at_its_handle(&device, &mut engine, 8);
 }
 

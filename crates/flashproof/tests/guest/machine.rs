@@ -36,7 +36,7 @@ pub(super) const DRIVE_BYTES: u64 = 256 << 20;
 pub(super) const SMALL_FDP: &str = "-device nvme-subsys,id=subsys0,nqn=subsys0,fdp=on,fdp.runs=8M,fdp.nrg=1,fdp.nruh=8 \
      -device nvme,id=fdp0,serial=FDP0,subsys=subsys0,ocp=on \
      -device nvme-ns,drive=small,nsid=1,bus=fdp0,logical_block_size=512,fdp.ruhs=0-7";
-pub(super) const SMALL_BYTES: u64 = 96 << 20;
+const SMALL_BYTES: u64 = 96 << 20;
 
 /// A machine without power: its disks, its kernel and its root directory.
 pub(super) struct Machine {
@@ -89,8 +89,7 @@ impl Machine {
             .args(["-kernel", self.parts.join("vmlinuz").to_str().unwrap(), "-initrd", &path("initrd")])
             .args([
                 "-append",
-                "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on \
-                 nvme.poll_queues=1",
+                "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable no_timer_check random.trust_cpu=on",
             ])
             .args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent"])
             .args(["-chardev", &format!("socket,id=agent,path={},server=on,wait=off", path("agent"))])

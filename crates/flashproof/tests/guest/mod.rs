@@ -13,11 +13,9 @@ mod machine;
 mod passthrough;
 mod placement;
 mod power;
-mod probe;
 mod qmp;
 mod refused;
 mod waf;
-mod zoned;
 
 /// These tests share a machine and its drive, because a boot takes as long as some of the tests.
 #[test]

@@ -75,8 +75,6 @@ pub struct Shard<W> {
     ended_lanes: Vec<bool>,
     /// For each lane of a closed loop: the number of operations by which the stream keeps the lane below its depth now.
     resting: Vec<u32>,
-    /// For each lane of a closed loop: time of the next try, after the stream had no operation; 0: no try is due.
-    retry_ns: Vec<u64>,
     silence: Silence,
     oversleep: Oversleep,
     /// Per lane: operations that became due.
@@ -124,7 +122,6 @@ impl<W: BlockEngine> Shard<W> {
             has_followers: lanes.iter().any(|lane| lane.stream.follows()),
             ended_lanes: vec![false; lanes.len()],
             resting: vec![0; lanes.len()],
-            retry_ns: vec![0; lanes.len()],
             silence: recorder.silence(),
             oversleep: Oversleep::default(),
             due_counters: lanes.iter().map(|lane| DueCounter::new(&lane.arrival)).collect(),
@@ -404,9 +401,6 @@ impl<W: BlockEngine> Shard<W> {
             return;
         }
         let Some(request) = self.lanes[lane as usize].stream.next() else {
-            if let Some(after_ns) = self.lanes[lane as usize].stream.retry_after_ns() {
-                return self.ask_again(lane, self.now_ns + after_ns);
-            }
             match self.lanes[lane as usize].stream.stuck() {
                 None => self.ended_lanes[lane as usize] = true,
                 Some(why) => {
@@ -426,23 +420,7 @@ impl<W: BlockEngine> Shard<W> {
         let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
         self.due_counters[lane as usize].taken_ops += 1;
         self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0, unseen_before_ns, behind_ns: 0 });
-        if self.retry_ns[lane as usize] > 0 {
-            self.retry_ns[lane as usize] = 0;
-            self.wake(lane, self.now_ns);
-        }
         self.schedule_next(lane);
-    }
-
-    /// Asks a closed lane's stream for its operation again at `at_ns`, for one slot. The lane's other slots rest.
-    #[cold]
-    fn ask_again(&mut self, lane: u32, at_ns: u64) {
-        match self.retry_ns[lane as usize] > self.now_ns {
-            true => self.resting[lane as usize] += 1,
-            false => {
-                self.retry_ns[lane as usize] = at_ns;
-                self.due_lanes.push((at_ns, lane), ());
-            }
-        }
     }
 
     /// Hands an operation with a slot to the engine, as soon as the operation has its buffer.

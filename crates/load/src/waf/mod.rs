@@ -13,7 +13,6 @@
 mod arrange;
 mod meter;
 pub mod prepared;
-pub mod probe;
 mod timed;
 
 #[cfg(test)]

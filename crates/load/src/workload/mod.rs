@@ -30,7 +30,6 @@ mod test_sink;
 
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, Lane, Plan};
-use device::target::Zones;
 use engine::DeviceName;
 use results::cell::{Arrivals, Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
@@ -154,12 +153,8 @@ pub struct RunSpec {
     pub operations: Option<u64>,
     /// True if all issuing threads perform operations as system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
-    /// True if completions are polled, without interrupts.
-    pub polled: bool,
     /// True if the writes allocate the blocks of new files.
     pub sparse: bool,
-    /// True if writes go to the write pointers of zoned devices.
-    pub zoned: bool,
 }
 
 impl RunSpec {
@@ -208,9 +203,7 @@ impl RunSpec {
                 ramp_ns: "the ramp time in ns",
                 buffered: "I/O through the page cache",
                 synchronous: "I/O by system calls",
-                polled: "polling",
                 sparse: "the allocation of files",
-                zoned: "the use of zones",
             }
             if spec.is_simulated() != joined.is_simulated() {
                 return Err("a run has either simulated or real drives, not both".to_owned());
@@ -239,14 +232,12 @@ pub struct DeviceShape {
     pub queue_requests: Option<u32>,
     /// Key of the stamps in written data (`sys::salt`).
     pub stamp_key: u64,
-    /// Zones of a zoned device, or why they are not known.
-    pub zoned: Option<Result<Arc<Zones>, String>>,
 }
 
 impl DeviceShape {
     /// A device without a queue in the kernel, and without stamps in its data.
     pub fn new(name: impl Into<String>, target: u16, size_bytes: u64, min_io_bytes: u32) -> Self {
-        Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0, zoned: None }
+        Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 }
     }
 
     /// New salt for writes to this device; `compress_pct` percent of it is random.

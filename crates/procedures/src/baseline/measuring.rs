@@ -1,6 +1,5 @@
 //! Collects the results of a run of jobs during the run: a point for each drive.
 
-use crate::cross_check::{self, DirectionResult};
 use conclusions::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
 use device::discover::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
@@ -104,11 +103,6 @@ impl<'a> JobObserver<'a> {
                 .filter(|_| job.part == Part::Watch)
                 .map(|begun| WatchPoint::of(&begun.seconds[job_index])),
         }
-    }
-
-    /// Results in the form of the cross-check.
-    pub(super) fn sides(&self) -> Vec<DirectionResult> {
-        cross_check::ours(self.load, &self.totals, self.cpu_ns)
     }
 
     /// Doubt: flashproof waited for a CPU for part of the time, which may have lowered the rate.

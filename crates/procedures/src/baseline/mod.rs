@@ -14,13 +14,11 @@
 mod measuring;
 mod request;
 
-use crate::cross_check::{self, RealFio};
 use crate::prep::{PrepOptions, Preparation, Style};
 use crate::series::{Drives, NOT_PREPARED, SeriesDir, default_name, now_unix_ms};
 use conclusions::baseline::{
     Done, Part, Point, Pts, conclude, has_failed, in_doubt, judge_job, point_of, points_of, saturated_at,
 };
-use conclusions::certify::StageResult;
 use conclusions::series::{Identity, Rule, Series, State, Step};
 use load::baseline::{BaselineRequest, Job};
 use measuring::JobObserver;
@@ -28,7 +26,7 @@ use report::baseline::pts_table;
 use report::table::Table;
 pub use request::BaselineOptions;
 use request::Request;
-use results::judge::{End, Outcome, Sla, Verdict};
+use results::judge::{End, Outcome, Sla};
 use results::steady::ROUNDS_IN_WINDOW;
 use results::units::{milliseconds, number, span};
 use serde_json::json;
@@ -47,7 +45,6 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
     let no_prep = args.no_prep || args.read_only;
     let drives = Drives::inspect(&request.spec(), no_prep)?;
     request.probe_devices()?;
-    let fio = args.cross_check.then(|| real_fio(&request, &drives)).transpose()?;
     let first = args.out.clone().unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
     let new_series = request.series(drives.identities.clone(), &drives.left_unprepared);
     let mut series_dir = SeriesDir::open(&first, args.series.clone(), new_series, &[NOT_PREPARED], |options| {
@@ -93,7 +90,7 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
             }
             opened = request.open(&series_dir.erase)?;
         }
-        if run_jobs(&jobs, &request, &opened, fio.as_ref(), &mut series_dir, &signal_handler)?.is_break() {
+        if run_jobs(&jobs, &request, &opened, &mut series_dir, &signal_handler)?.is_break() {
             return show_interruption(&series_dir);
         }
     }
@@ -101,13 +98,6 @@ pub fn run(args: &BaselineOptions) -> Result<ExitCode, Failure> {
     conclusion.remarks.splice(0..0, request.remarks());
     series_dir.conclude(conclusion)?;
     show_conclusion(&series_dir)
-}
-
-/// The installed fio, for the cross-check. Errors: fio is not installed, or its version is unsuitable.
-fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
-    let first = |(device, drive): (usize, &Identity)| Some((device, request.form.next(&[], drive.size_bytes)?));
-    let jobs: Vec<_> = drives.identities.iter().enumerate().filter_map(first).collect();
-    RealFio::beside(&[request.load(&jobs)?])
 }
 
 /// Discards each of `devices`, then writes it twice completely, as SNIA's PTS requires before a test. The saturation
@@ -157,7 +147,6 @@ fn run_jobs(
     jobs: &[(usize, Job)],
     request: &Request,
     opened: &Opened,
-    fio: Option<&RealFio>,
     series_dir: &mut SeriesDir,
     signal_handler: &SignalHandler,
 ) -> Result<ControlFlow<()>, Failure> {
@@ -171,9 +160,9 @@ fn run_jobs(
     let lines: Vec<_> = jobs.iter().map(line).collect();
     // Unlimited latency: a drive is measured, not judged.
     let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
-    let stage_request = || RunRequest {
+    let stage_request = RunRequest {
         opened: Some(opened),
-        sla: sla.clone(),
+        sla,
         slice_sec: first.seconds,
         round_sec: Some(first.round_sec),
         failure_limits: PATIENCE,
@@ -181,11 +170,9 @@ fn run_jobs(
         ..RunRequest::new(NamedWorkload::alone(load.clone(), lines.join("\n") + "\n"))
     };
     let mut observer = JobObserver::new(&load);
-    let verdict = series_dir.run_step(index, stage_request(), None, signal_handler, &mut observer)?;
-    let judge = |verdict: &Verdict| -> Vec<StageResult> {
-        jobs.iter().map(|(device, _)| judge_job(verdict, *device, &request.devices[*device])).collect()
-    };
-    let stage_results = judge(&verdict);
+    let verdict = series_dir.run_step(index, stage_request, signal_handler, &mut observer)?;
+    let judge = |(device, _): &(usize, Job)| judge_job(&verdict, *device, &request.devices[*device]);
+    let stage_results: Vec<_> = jobs.iter().map(judge).collect();
     let none_failed = stage_results.iter().all(|judged| judged.outcome != Outcome::Fail);
     if let Some(judged) = stage_results.iter().find(|judged| none_failed && judged.outcome == Outcome::Invalid) {
         series_dir.series.steps[index..].iter_mut().for_each(|step| step.interrupt(&judged.reason));
@@ -197,25 +184,6 @@ fn run_jobs(
                 first.name, judged.reason
             ))),
         };
-    }
-    let mut cross_check_result = None;
-    if let Some(fio) = fio.filter(|_| first.part == Part::Profile && none_failed) {
-        cross_check_result = cross_check::in_turns(fio, &load, &opened.devices, signal_handler, |round| {
-            let mut observer = JobObserver::new(&load);
-            let verdict = series_dir.run_step(index, stage_request(), Some(round), signal_handler, &mut observer)?;
-            let passed = judge(&verdict).iter().all(|judged| judged.outcome == Outcome::Pass);
-            Ok(passed.then(|| observer.sides()))
-        })?;
-        if signal_handler.signal_received().is_some() {
-            series_dir.series.steps[index..]
-                .iter_mut()
-                .for_each(|step| step.interrupt("a signal ended the cross-check of this job"));
-            series_dir.save()?;
-            return Ok(ControlFlow::Break(()));
-        }
-        if let Some(checked) = &cross_check_result {
-            console::result(&format!("\n{}: {}", first.name, checked.text()))?;
-        }
     }
     let doubt = verdict.reason().filter(|_| verdict.outcome == Outcome::Invalid).map(str::to_owned);
     for (offset, ((device, job), judged)) in jobs.iter().zip(&stage_results).enumerate() {
@@ -233,10 +201,6 @@ fn run_jobs(
         step.reason.clone_from(&judged.reason);
         step.ended_unix_ms = Some(now_unix_ms());
         step.details = json!(with_rounds(point, so_far));
-        // The cross-check contains the streams of all jobs.
-        if let Some(checked) = cross_check_result.take() {
-            step.details["cross_check"] = checked.json();
-        }
     }
     series_dir.save()?;
     jobs_ended(series_dir, index);

@@ -52,10 +52,6 @@ pub struct BaselineOptions {
     /// Length of a job of --pts [default: 60 as SNIA specifies; on simulated drives 2]
     #[arg(long, value_name = "TIME", requires = "pts", allow_hyphen_values = true, value_parser = seconds)]
     pub pts_round: Option<u32>,
-    /// Also run each profile with the installed fio, in three rounds that alternate with flashproof's, on flashproof's
-    /// open descriptors, and compare the results
-    #[arg(long, conflicts_with = "pts")]
-    pub cross_check: bool,
     #[command(flatten)]
     pub series: Options,
     /// Do not prepare devices; an empty drive does not show how a used one behaves

@@ -2,7 +2,6 @@
 
 use super::logs::Logs;
 use super::{Trigger, verify_notes, write_dumps};
-use crate::cross_check::CrossCheckResult;
 use conclusions::check::Figures;
 use conclusions::grouped;
 use device::discover::DeviceNumber;
@@ -85,11 +84,6 @@ impl FioRun {
         self.disks[1] = disks_under(&self.load);
     }
 
-    /// CPU time of the run, all CPUs, nanoseconds.
-    pub fn cpu_ns(&self) -> u64 {
-        self.cpu.user_ns + self.cpu.system_ns
-    }
-
     /// Goals that jobs missed, a sentence each. A stopped search has not failed.
     pub fn missed(&self, is_complete: bool) -> Vec<String> {
         let missed = |thread: &JobClone| Some((thread.job.name.clone(), thread.progress.failure()?.to_owned()));
@@ -143,15 +137,14 @@ impl FioRun {
             let (unit, of_file) = (job.unit_bytes(), size / names);
             let planned_bytes = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
             let failed = self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0);
-            (is_whole && !job.time_based && !job.trim_write && !job.zbd.is_on && !failed && done_bytes < planned_bytes)
-                .then(|| {
-                    format!(
-                        "job {} did {} of size={}: its devices are smaller",
-                        quoted(&job.name),
-                        units::bytes(done_bytes as f64),
-                        units::bytes(planned_bytes as f64)
-                    )
-                })
+            (is_whole && !job.time_based && !job.trim_write && !failed && done_bytes < planned_bytes).then(|| {
+                format!(
+                    "job {} did {} of size={}: its devices are smaller",
+                    quoted(&job.name),
+                    units::bytes(done_bytes as f64),
+                    units::bytes(planned_bytes as f64)
+                )
+            })
         };
         let entries = self.load.entries.iter().enumerate().filter(|(_, entry)| entry.job.steady == Default::default());
         entries.filter_map(short).collect()
@@ -314,8 +307,6 @@ impl FioRun {
                 levels: std::array::from_fn(level_ops),
                 kinds,
                 verified: self.verified(number),
-                zone_resets: (entry.job.zbd.is_on && entry.job.writes())
-                    .then(|| threads().map(|thread| thread.progress.zone_resets.get()).sum()),
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
@@ -364,7 +355,7 @@ fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
 }
 
 /// The report on `runs`.
-pub fn page<'a>(runs: &'a [FioRun], global: &[(String, String)], checks: &[CrossCheckResult]) -> FioReport<'a> {
+pub fn page<'a>(runs: &'a [FioRun], global: &[(String, String)]) -> FioReport<'a> {
     FioReport {
         jobs: runs.iter().flat_map(FioRun::jobs).collect(),
         global: global.to_vec(),
@@ -372,7 +363,6 @@ pub fn page<'a>(runs: &'a [FioRun], global: &[(String, String)], checks: &[Cross
         results: runs.iter().filter_map(|ran| ran.result.clone()).collect(),
         unix_ms: now_unix_ms(),
         pid: std::process::id(),
-        cross_check: checks.iter().map(CrossCheckResult::json).collect(),
     }
 }
 

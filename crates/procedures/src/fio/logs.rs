@@ -82,7 +82,7 @@ impl LogKind {
 }
 
 /// File of a clone's log. `prefix`: value of the log's option; if empty, the name of the job.
-pub(crate) fn log_of(thread: &JobClone, prefix: &str, ending: &str) -> PathBuf {
+fn log_of(thread: &JobClone, prefix: &str, ending: &str) -> PathBuf {
     let prefix = if prefix.is_empty() { &thread.job.name } else { prefix };
     match thread.job.per_job_logs {
         true => format!("{prefix}_{ending}.{}.log", thread.number).into(),

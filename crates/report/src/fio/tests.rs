@@ -28,7 +28,6 @@ fn totals() -> Totals {
 fn page(totals: &Totals) -> FioReport<'_> {
     let job = JobReport {
         verified: None,
-        zone_resets: Some(3),
         name: "a".into(),
         group: 0,
         jobs: 1,
@@ -58,7 +57,6 @@ fn page(totals: &Totals) -> FioReport<'_> {
         unix_ms: 1_700_000_000_000,
         pid: 7,
         results: Vec::new(),
-        cross_check: Vec::new(),
     }
 }
 

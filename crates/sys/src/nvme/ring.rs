@@ -6,8 +6,7 @@
 //! enforces whole logical blocks and the length of the buffer; its caller must enforce the range of bytes.
 //!
 //! Sources: `include/uapi/linux/nvme_ioctl.h` (`struct nvme_uring_cmd`), `drivers/nvme/host/ioctl.c` of the kernel;
-//! NVM Command Set Specification 1.1, figures 60 (write) and 33 (dataset management); Zoned Namespace Command Set
-//! Specification 1.1, section 3.4.3 (zone management send).
+//! NVM Command Set Specification 1.1, figures 60 (write) and 33 (dataset management).
 
 use super::{Command, Status};
 use crate::buffer::{Buf, Pool};
@@ -24,15 +23,12 @@ const FLUSH: u8 = 0x00;
 const WRITE: u8 = 0x01;
 const READ: u8 = 0x02;
 const DATASET_MANAGEMENT: u8 = 0x09;
-const ZONE_MANAGEMENT_SEND: u8 = 0x79;
 
 /// Command dword 12: force unit access (FUA), and the directive type "data placement".
 const FUA: u32 = 1 << 30;
 const DATA_PLACEMENT: u32 = 2 << 20;
 /// Command dword 11 of Dataset Management: deallocate.
 const DEALLOCATE: u32 = 1 << 2;
-/// Command dword 13 of Zone Management Send: reset one zone.
-const RESET_ZONE: u32 = 4;
 
 /// Maximum number of logical blocks per command: the field has 16 bits.
 pub const BLOCKS_MAX: u32 = 1 << 16;
@@ -137,11 +133,6 @@ impl Form for NvmeForm {
                 (command.cdw10, command.cdw11) = (first_block as u32, (first_block >> 32) as u32);
                 command.cdw12 = blocks - 1;
                 fixed = op.buf.registered();
-            }
-            OpKind::ResetZone => {
-                command.opcode = ZONE_MANAGEMENT_SEND;
-                (command.cdw10, command.cdw11) = (first_block as u32, (first_block >> 32) as u32);
-                command.cdw13 = RESET_ZONE;
             }
             OpKind::Deallocate => {
                 let at = op.token as usize * RANGE_BYTES;

@@ -379,3 +379,22 @@ fn one_refused_device_stops_all_and_leaves_no_file() {
     assert_eq!(refused.0[0].device, bench.device);
     assert!(!exists(&file));
 }
+
+#[test]
+fn a_host_managed_zoned_device_is_never_written_to() {
+    for (model, is_refused) in [("none\n", false), ("host-aware\n", false), ("host-managed\n", true)] {
+        let Some(bench) = Bench::new(&[]) else { return };
+        bench.pose(&bench.device, "sdz", &[("queue/zoned", model)]);
+        let before = bench.content();
+        let named = &mut EraseAnswers::named([bench.device.clone()]);
+        let refusal =
+            bench.guard_of_posed().consent(&[bench.request()], named).err().map(|refused| refused.to_string());
+        let why = format!(
+            "refusing to write to {} - it is a zoned device (queue/zoned in sysfs is host-managed)",
+            bench.device
+        );
+        assert_eq!(refusal.as_ref().is_some_and(|text| text.starts_with(&why)), is_refused, "{model}: {refusal:?}");
+        assert!(refusal.is_none() || is_refused, "{model}: {refusal:?}");
+        assert!(before == bench.content());
+    }
+}

@@ -435,7 +435,7 @@ impl DriveModel for FtlModel {
         match op.kind {
             OpKind::Read => return self.read(op, now_ns),
             OpKind::Write if op.len > 0 => return self.write(op, now_ns),
-            OpKind::Deallocate | OpKind::ResetZone => self.deallocate(op),
+            OpKind::Deallocate => self.deallocate(op),
             OpKind::Write | OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => {}
         }
         self.schedule_end(now_ns + self.controller_ns, op.token, now_ns, 0);

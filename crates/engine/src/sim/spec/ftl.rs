@@ -57,7 +57,7 @@ impl Flash {
 
 /// Parameters of a drive with an FTL, beginning with the parameters of all models.
 pub(super) const FTL_NAMES: &str = "capacity, min-io, error-rate, bad, gone-at-s, seed, name, op, op-of-flash, unit, \
-    superblock, victim, append, handles, isolation, reserve, wear-gap, firmware, channels, dies, planes, page, read-us, \
+    superblock, victim, append, handles, isolation, reserve, wear-gap, channels, dies, planes, page, read-us, \
     program-us, erase-us, bus-mbps, suspend-us, controller-us, buffer, precondition";
 
 /// Range of the mapping unit, bytes.
@@ -123,16 +123,6 @@ impl FtlDrive {
             }
             "reserve" => spec.reserve_superblocks = number(value, 1..=10_000).ok_or("a number from 1 to 10000")?,
             "wear-gap" => spec.wear_gap = Some(number(value, 1..=1 << 31).ok_or("a number of erases, 1 or more")?),
-            "firmware" => {
-                for habit in value.split('/') {
-                    *match habit {
-                        "mixes-handles" => &mut spec.firmware.mixes_handles,
-                        "collects-all-handles" => &mut spec.firmware.collects_all_handles,
-                        "collects-sequential-early" => &mut spec.firmware.collects_sequential_early,
-                        _ => return Err(HABITS),
-                    } = true;
-                }
-            }
             "channels" => flash.channels = number(value, 1..=256).ok_or("a number from 1 to 256")?,
             "dies" => flash.dies = number(value, 1..=64).ok_or("a number per channel, from 1 to 64")?,
             "planes" => flash.planes = number(value, 1..=16).ok_or("a number from 1 to 16")?,
@@ -189,8 +179,6 @@ impl FtlDrive {
     }
 }
 
-const HABITS: &str = "mixes-handles, collects-all-handles, collects-sequential-early, or several joined by /";
-
 const OP: &str = "a percentage above 0 such as 7%, or a share such as 0.07";
 
 /// Bytes of a mapping unit or a page.
@@ -212,7 +200,6 @@ fn victim(value: &str) -> Option<Victim> {
 mod tests {
     use super::*;
     use crate::sim::DriveSpec;
-    use ::ftl::Firmware;
 
     fn drive(text: &str) -> FtlDrive {
         text.parse::<DriveSpec>().unwrap_or_else(|error| panic!("{error}")).ftl.unwrap()
@@ -227,7 +214,7 @@ mod tests {
             "sim:ftl+capacity=1GiB+op-of-flash=12.5%+unit=16KiB+superblock=4MiB+victim=d-choices-8+append=per-handle\
              +handles=4+isolation=persistently+reserve=6+wear-gap=100+channels=4+dies=1+planes=2+page=16KiB+read-us=40\
              +program-us=600+erase-us=3000+bus-mbps=1200+suspend-us=off+controller-us=5+buffer=1MiB+precondition=2\
-             +firmware=mixes-handles/collects-sequential-early+seed=3+name=a",
+             +seed=3+name=a",
         );
         let spec = Spec {
             logical_bytes: 1 << 30,
@@ -240,7 +227,6 @@ mod tests {
             isolation: Isolation::Persistently,
             reserve_superblocks: 6,
             wear_gap: Some(100),
-            firmware: Firmware { mixes_handles: true, collects_all_handles: false, collects_sequential_early: true },
         };
         let flash = Flash {
             channels: 4,

@@ -13,10 +13,8 @@ use load::workload::Workload;
 use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options, runs as runs_of,
 };
-use procedures::cross_check::{self, CrossCheckResult, RealFio};
 use procedures::fio::{
-    FioRun, FioRunObserver, check_logs, check_polled, lay_out, left_out, page, resolve_file_sizes, save_states,
-    write_dumps,
+    FioRun, FioRunObserver, check_logs, lay_out, left_out, page, resolve_file_sizes, save_states, write_dumps,
 };
 use program::{Format, ProgramOptions};
 use report::fio::{FIO_VERSION, header_text, json, normal, terse};
@@ -51,7 +49,7 @@ fn engine_of(job: &Job) -> &'static str {
 fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
     let jobs = loads.iter().filter(|load| !load.is_simulated()).flat_map(FioLoad::jobs);
     let replaced = jobs.filter_map(|job| {
-        let ioengine = job.in_force.iter().rfind(|given| given.name == "ioengine")?.value.as_deref()?;
+        let ioengine = job.ioengine.as_deref()?;
         (ioengine != engine_of(job)).then(|| format!("ioengine={ioengine} is replaced by {}", engine_of(job)))
     });
     replaced.collect()
@@ -92,10 +90,8 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     for load in &loads {
         load.check_buffers().and_then(|()| load.check_cpus()).map_err(Failure::environment)?;
     }
-    let fio = program.cross_check.then(|| RealFio::beside(&loads)).transpose()?;
     other_engines(&loads).iter().for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
-    loads.iter().try_for_each(check_polled)?;
     let mut known_sizes = HashMap::new();
     let layouts: Vec<_> =
         loads.iter_mut().map(|load| resolve_file_sizes(load, &mut known_sizes)).collect::<Result<_, _>>()?;
@@ -125,11 +121,11 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         text: &text,
         has_several_runs: loads.len() > 1,
     };
-    let (mut runs, mut checks): (Vec<FioRun>, Vec<CrossCheckResult>) = Default::default();
+    let mut runs: Vec<FioRun> = Vec::new();
     let (mut worst, mut failure) = (Outcome::Measured, None);
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         session.allow_own_data(&load);
-        let outcome = session.perform(fio.as_ref(), number, load, layouts, &mut runs, &mut checks);
+        let outcome = session.perform(number, load, layouts, &mut runs);
         match outcome {
             Ok(outcome) => worst = worst.max(outcome),
             Err(error) => {
@@ -146,7 +142,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         }
     }
     if failure.is_none() || !runs.is_empty() {
-        session.show(&runs, &checks)?;
+        session.show(&runs)?;
     }
     if let Some(failure) = failure {
         return Err(failure);
@@ -371,12 +367,10 @@ impl FioCommand<'_> {
     /// Lays out the files of `load` and performs its run, which is added to `runs`.
     fn perform(
         &self,
-        fio: Option<&RealFio>,
         number: usize,
         load: FioLoad,
         layouts: Vec<FioLoad>,
         runs: &mut Vec<FioRun>,
-        checks: &mut Vec<CrossCheckResult>,
     ) -> Result<Outcome, Failure> {
         lay_out(layouts, self.signal_handler, |load, dir| self.request(load, dir, String::new(), true))?;
         if load.jobs().all(|job| job.creates_only) {
@@ -386,10 +380,7 @@ impl FioCommand<'_> {
             return Ok(Outcome::Measured);
         }
         runs.push(FioRun::new(load));
-        match fio {
-            None => self.run(&self.dir(number), None, runs),
-            Some(fio) => self.cross_check(fio, number, runs, checks),
-        }
+        self.run(&self.dir(number), runs)
     }
 
     /// Directory of run `number`.
@@ -402,12 +393,10 @@ impl FioCommand<'_> {
     }
 
     /// Shows the report on `runs`.
-    fn show(&self, runs: &[FioRun], checks: &[CrossCheckResult]) -> Result<(), Failure> {
-        let page = page(runs, &self.global, checks);
+    fn show(&self, runs: &[FioRun]) -> Result<(), Failure> {
+        let page = page(runs, &self.global);
         let form = |format: &Format| match format {
-            Format::Normal => {
-                normal(&page) + &checks.iter().map(|checked| format!("\n{}", checked.text())).collect::<String>()
-            }
+            Format::Normal => normal(&page),
             Format::Json => json(&page, false),
             Format::JsonPlus => json(&page, true),
             Format::Terse => terse(&page),
@@ -434,42 +423,11 @@ impl FioCommand<'_> {
         }
     }
 
-    /// Runs the last of `runs` in turns with the real fio, and adds the comparison to `checks`. flashproof's report is
-    /// that of the last round. The devices stay claimed during all rounds.
-    fn cross_check(
-        &self,
-        fio: &RealFio,
-        number: usize,
-        runs: &mut Vec<FioRun>,
-        checks: &mut Vec<CrossCheckResult>,
-    ) -> Result<Outcome, Failure> {
-        let Some(first) = runs.pop() else { return Ok(Outcome::Measured) };
-        let load = first.load;
-        let opened = Opened::of(&load.spec(), std::iter::once(&load), &self.consents())?;
-        let mut worst = Outcome::Measured;
-        let result = cross_check::in_turns(fio, &load, &opened.devices, self.signal_handler, |round| {
-            runs.truncate(number);
-            // fio begins each round with empty zones.
-            load.forget_zones();
-            runs.push(FioRun::new(load.clone()));
-            let dir = self.dir(number).join(format!("round-{round}"));
-            worst = worst.max(self.run(&dir, Some(&opened), runs)?);
-            let directions = runs.last().map(|ran| cross_check::ours(&ran.load, &ran.totals, ran.cpu_ns()));
-            Ok(directions.filter(|_| self.signal_handler.signal_received().is_none()))
-        })?;
-        if self.signal_handler.signal_received().is_some() {
-            worst = worst.max(Outcome::Invalid);
-        }
-        checks.extend(result);
-        Ok(worst)
-    }
-
-    /// Performs the last of `runs`, recorded in `dir`, on the devices of `opened` if they are open already.
-    fn run(&self, dir: &Path, opened: Option<&Opened>, runs: &mut Vec<FioRun>) -> Result<Outcome, Failure> {
+    /// Performs the last of `runs`, recorded in `dir`.
+    fn run(&self, dir: &Path, runs: &mut Vec<FioRun>) -> Result<Outcome, Failure> {
         let Some(fio_run) = runs.last() else { return Ok(Outcome::Measured) };
         let quiet = self.program.quiet || self.compat_mode == CompatMode::Fio;
         let request = self.request(fio_run.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
-        let request = RunRequest { opened, ..request };
         let verdict = match run_request(
             request,
             self.signal_handler,
@@ -478,7 +436,7 @@ impl FioCommand<'_> {
                 status_sec: self.program.status_sec,
                 trigger: &self.program.trigger,
                 force: self.program.force,
-                show: &|runs| self.show(runs, &[]).map_err(|failure| failure.message),
+                show: &|runs| self.show(runs).map_err(|failure| failure.message),
                 failure: None,
             },
         )? {

@@ -42,7 +42,6 @@ pub struct ProgramOptions {
     pub slice_sec: u32,
     pub failure_limits: FailureLimits,
     pub trace: bool,
-    pub cross_check: bool,
     pub quiet: bool,
     pub trigger: Trigger,
 }
@@ -106,7 +105,6 @@ impl ProgramOptions {
                 0 => return Err("give at least 1 s".into()),
                 seconds => self.trigger.after_sec = Some(seconds),
             },
-            "cross-check" => self.cross_check = true,
             "quiet" => self.quiet = true,
             // Options for fio's own accounting and display: eta, eta-newline, alloc-size, max-jobs.
             _ => {}

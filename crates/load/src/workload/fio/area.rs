@@ -7,7 +7,6 @@ use super::job::DIRECTIONS;
 use super::pattern::{OffsetSampler, RandomMap};
 use super::thread::JobClone;
 use super::value::Size;
-use super::zbd::ZonedArea;
 use crate::workload::{CannotRun, DeviceShape};
 use results::units::quoted;
 use sys::op::TargetId;
@@ -32,8 +31,6 @@ pub(super) struct Area {
     pub(super) used_bytes: u64,
     /// With `zonemode=strided`: the area is the current window.
     pub(super) zones: Option<StridedWindows>,
-    /// With `zonemode=zbd`: the zones of the area, which are written from start to end.
-    pub(super) zbd: Option<ZonedArea>,
 }
 
 /// Selects the next block of an area.
@@ -152,20 +149,10 @@ pub(super) fn new_area(
     // As in fio, a job ends at the end of the device, even if `size` is larger. Only a random job without a map moves
     // `size` bytes in any case, because its offsets may repeat.
     let is_drawn = job.random && !job.has_map();
-    let mut used_bytes = if is_drawn { job_bytes } else { job_bytes.min(room) } / unit * unit;
-    let (mut start, mut room, mut zbd) = (start, room, None);
-    if job.zbd.is_on {
-        let zoned = ZonedArea::new(shape, thread, start..start + job_bytes.min(room)).map_err(cannot)?;
-        (start, room) = (zoned.bytes().start, zoned.bytes().end - zoned.bytes().start);
-        (used_bytes, zbd) = (room, Some(zoned));
-    } else if job.writes() && matches!(shape.zoned, Some(Ok(_))) {
-        return Err(cannot("a zoned device accepts only sequential writes in each zone - give zonemode=zbd".into()));
-    }
+    let used_bytes = if is_drawn { job_bytes } else { job_bytes.min(room) } / unit * unit;
     let zones = job.zones.of(start, device_bytes).map_err(cannot)?;
-    let (len, zones) = zones
-        .map_or((if zbd.is_some() { room } else { used_bytes.min(room / unit * unit) }, None), |(window, zones)| {
-            (window / unit * unit, Some(zones))
-        });
+    let (len, zones) =
+        zones.map_or((used_bytes.min(room / unit * unit), None), |(window, zones)| (window / unit * unit, Some(zones)));
     let largest = job.largest_bytes();
     if len < largest {
         return Err(cannot(format!(
@@ -223,15 +210,14 @@ pub(super) fn new_area(
         written_range: None,
         used_bytes,
         zones,
-        zbd,
     })
 }
 
 /// A job's options of `zonemode=strided`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ZoneOptions {
-    /// True for `zonemode=strided`.
-    pub strided: bool,
+    /// True for `zonemode=strided`, false for `zonemode=none`; `None`: strided if `zonesize` is given, as in fio.
+    pub mode_is_strided: Option<bool>,
     /// Bytes of operations before the window advances.
     pub size: Option<Size>,
     /// Bytes of the window; default: `size`.
@@ -252,10 +238,14 @@ pub(super) struct StridedWindows {
 }
 
 impl ZoneOptions {
+    pub(super) fn is_strided(self) -> bool {
+        self.mode_is_strided.unwrap_or(self.size.is_some())
+    }
+
     /// Length of a window, and its movement over a device of `device_bytes` bytes from byte `start` on.
     /// `None` without `zonemode=strided`. Errors: sizes that do not fit.
     pub(super) fn of(self, start: u64, device_bytes: u64) -> Result<Option<(u64, StridedWindows)>, String> {
-        if !self.strided {
+        if !self.is_strided() {
             return Ok(None);
         }
         let size = self.size.map_or(0, |size| size.bytes_of(device_bytes));

@@ -1,13 +1,11 @@
-//! Bounds of a closed loop: pauses (`thinktime`), the search for the depth that meets a latency target, a queue that
-//! drains before it is refilled (`iodepth_low`), and the shares of jobs that run at once (`flow`).
+//! Bounds of a closed loop: pauses (`thinktime`), the search for the depth that meets a latency target, and a queue
+//! that drains before it is refilled (`iodepth_low`).
 //!
 //! After each completion, `Pauses` and `DepthSearch` return how many operations may be in flight, and from when on. As
 //! in fio, the queue drains before a pause and before a smaller depth is tried.
 
 use super::NS_PER_SEC;
 use super::thread::{LATENCY_MISSED, Progress};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Pauses of a job (`thinktime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -192,72 +190,6 @@ impl DepthSearch {
     }
 }
 
-/// Minimum poll interval of a job that waits for the other jobs of its flow group, nanoseconds. fio polls without a
-/// pause.
-const FLOW_POLL_NS: u64 = 20_000;
-
-/// A job's `flow` options.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct FlowOptions {
-    /// Share of the operations; 0: the job has no flow control.
-    pub weight: u64,
-    pub id: u64,
-    pub sleep_ns: u64,
-}
-
-/// Sums of the operations and weights of all jobs with one `flow_id`.
-#[derive(Debug, Default)]
-pub(super) struct FlowGroup {
-    ops: AtomicU64,
-    weights: AtomicU64,
-}
-
-/// A clone's share in its group. Leaves the group when dropped.
-#[derive(Debug)]
-pub(super) struct Flow {
-    group: Arc<FlowGroup>,
-    options: FlowOptions,
-    ops: u64,
-    /// True once the clone has begun, so that its weight counts.
-    has_joined: bool,
-}
-
-impl Flow {
-    pub(super) fn new(group: Arc<FlowGroup>, options: FlowOptions) -> Self {
-        Self { group, options, ops: 0, has_joined: false }
-    }
-
-    /// True if the job may issue an operation now; the operation is then counted.
-    #[inline]
-    pub(super) fn try_issue(&mut self) -> bool {
-        let FlowGroup { ops, weights } = &*self.group;
-        if !std::mem::replace(&mut self.has_joined, true) {
-            weights.fetch_add(self.options.weight, Ordering::Relaxed);
-        }
-        // As in fio, the total includes the operation that may be issued now.
-        let (all, weights) = (ops.load(Ordering::Relaxed) + 1, weights.load(Ordering::Relaxed));
-        if u128::from(self.ops) * u128::from(weights) > u128::from(all) * u128::from(self.options.weight) {
-            return false;
-        }
-        self.ops += 1;
-        ops.fetch_add(1, Ordering::Relaxed);
-        true
-    }
-
-    /// Time until the next poll, nanoseconds.
-    pub(super) fn poll_interval_ns(&self) -> u64 {
-        self.options.sleep_ns.max(FLOW_POLL_NS)
-    }
-}
-
-impl Drop for Flow {
-    fn drop(&mut self) {
-        self.group.ops.fetch_sub(self.ops, Ordering::Relaxed);
-        let weight = if self.has_joined { self.options.weight } else { 0 };
-        self.group.weights.fetch_sub(weight, Ordering::Relaxed);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -330,22 +262,5 @@ mod tests {
         assert_eq!(pauses.width(1_100, 0), (u32::MAX, 1_600));
         assert_eq!(pauses.width(2_599, 1), (u32::MAX, 1_600));
         assert_eq!(pauses.width(2_600, 0), (u32::MAX, 3_100));
-    }
-
-    #[test]
-    fn operations_are_shared_by_weight_until_a_job_ends() {
-        let group = Arc::new(FlowGroup::default());
-        let join = |weight| Flow::new(group.clone(), FlowOptions { weight, ..FlowOptions::default() });
-        let (mut heavy, mut light) = (join(8), join(1));
-        let mut counts = [0; 2];
-        for _ in 0..10_000 {
-            counts[0] += u64::from(heavy.try_issue());
-            counts[1] += u64::from(light.try_issue());
-        }
-        assert!(counts[1].abs_diff(counts[0] / 8) <= 2, "{counts:?}");
-        let alone = |flow: &mut Flow| (0..1_000).filter(|_| flow.try_issue()).count();
-        assert!(alone(&mut heavy) < 20, "the heavy job waits for the light one");
-        drop(light);
-        assert_eq!(alone(&mut heavy), 1_000);
     }
 }

@@ -2,16 +2,15 @@
 
 use super::NS_PER_SEC;
 use super::area::ZoneOptions;
-use super::closed::{FlowOptions, LatencyTarget, ThinkTime};
+use super::closed::{LatencyTarget, ThinkTime};
 use super::content::ContentOptions;
 use super::ends::SteadyOptions;
 use super::iolog::{Iolog, ReplayOptions};
 use super::pattern::{Distribution, Sizes};
 use super::priority::PriorityOptions;
-use super::text::{COMMAND_LINE, GivenOption, ParseContext, Problem, Section};
+use super::text::{COMMAND_LINE, ParseContext, Problem, Section};
 use super::value::Size;
 use super::verify::{Method, VerifyOptions};
-use super::zbd::{ZbdOptions, ZoneTables};
 use crate::choice::with_defaults;
 use crate::rate::Rate;
 use crate::schedule::Pauses;
@@ -61,7 +60,7 @@ pub(super) fn kind_number(kind: OpKind) -> usize {
     match kind {
         OpKind::Read => READS,
         OpKind::Write => WRITES,
-        OpKind::Deallocate | OpKind::ResetZone => TRIMS,
+        OpKind::Deallocate => TRIMS,
         _ => FLUSHES,
     }
 }
@@ -147,12 +146,12 @@ with_defaults! {
         pub poisson: bool = false,
         /// Queue depth.
         pub depth: u64 = 1,
+        /// `ioengine` as given.
+        pub ioengine: Option<String> = None,
         /// True for a synchronous engine: system calls, one at a time.
         pub is_sync_engine: bool = false,
         /// True for NVMe commands that bypass the block layer (`io_uring_cmd`).
         pub is_passthrough: bool = false,
-        /// True if completions are polled for instead of raising interrupts.
-        pub is_polled: bool = false,
         /// True if the files are mapped into memory, and operations are page faults of a synchronous engine.
         pub is_mapped: bool = false,
         /// True if the pages of each mapped operation are written back at once.
@@ -264,12 +263,8 @@ with_defaults! {
         pub refill_after: u64 = 1,
         /// Number of operations in flight at which a closed loop that reached its depth issues again (`iodepth_low`).
         pub refill_low: u64 = u64::MAX,
-        pub flow: FlowOptions = FlowOptions::default(),
         pub steady: SteadyOptions = SteadyOptions::default(),
         pub zones: ZoneOptions = ZoneOptions::default(),
-        pub zbd: ZbdOptions = ZbdOptions::default(),
-        /// Zones of the devices of all jobs.
-        pub zone_tables: Arc<ZoneTables> = Arc::default(),
         pub priority: PriorityOptions = PriorityOptions::default(),
         pub replay: ReplayOptions = ReplayOptions::default(),
         /// The operations, if the job replays a log.
@@ -292,8 +287,6 @@ with_defaults! {
         pub waits_for: Option<String> = None,
         /// Options as given in the job's own section.
         pub given_options: Vec<(String, String)> = Vec::new(),
-        /// All options in force by fio's names, global options first.
-        pub in_force: Vec<GivenOption> = Vec::new(),
     }
 }
 
@@ -346,8 +339,6 @@ impl Job {
             FLUSHES if self.iolog.is_some() => self.iolog.as_ref().is_some_and(|log| log.of_kind(FLUSHES).0 > 0),
             FLUSHES => (self.flushes() || self.end_flush || self.reads_back()) && self.does[WRITES],
             READS => self.does[READS] || self.reads_back(),
-            // Zone resets count as trims.
-            TRIMS if self.zbd.is_on => self.writes(),
             direction => self.does[direction],
         }
     }
@@ -371,8 +362,8 @@ impl Job {
         if let Some(log) = &self.iolog {
             return log.iops(kind);
         }
-        // Flushes after writes, and zone resets before writes, have no separate rate.
-        if kind == FLUSHES || kind == TRIMS && !self.does[TRIMS] {
+        // Flushes after writes have no separate rate.
+        if kind == FLUSHES {
             return None;
         }
         let iops = self.rate(if self.trim_write { TRIMS } else { kind })?.per_sec_f64();
@@ -497,7 +488,7 @@ impl Job {
         let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
         let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };
         let has_others = self.flushes() || self.end_flush || self.trim_write || self.reads_back() || self.skip != 0;
-        if self.zbd.is_on || self.runtime_ns.is_some() || self.time_based || unit != largest || has_others {
+        if self.runtime_ns.is_some() || self.time_based || unit != largest || has_others {
             return None;
         }
         let once = (bytes / unit.max(1)).min(self.number_ios.unwrap_or(u64::MAX));
@@ -517,7 +508,7 @@ impl Job {
     /// True if each block is visited once before any is visited again.
     pub fn has_map(&self) -> bool {
         let uniform = self.directions().all(|direction| self.distribution[direction] == Distribution::Uniform);
-        self.random && (!self.norandommap || self.lfsr) && uniform && !self.zbd.is_on
+        self.random && (!self.norandommap || self.lfsr) && uniform
     }
 
     /// True if `directions` share one map: a block visited by any of them counts as visited.
@@ -540,8 +531,7 @@ impl Job {
             of_job.replace("$jobnum", &number.to_string()).replace("$filenum", &file.to_string())
         });
         if self.is_null {
-            let files = self.iolog.as_ref().map_or(self.nrfiles, |log| log.files.len() as u64);
-            return (0..files).map(|file| self.null_drive(number, file)).collect();
+            return (0..self.nrfiles).map(|file| self.null_drive(number, file)).collect();
         }
         if let Some(log) = &self.iolog {
             return log.files.clone();
@@ -564,8 +554,11 @@ impl Job {
         (self.random, self.trim_write, self.fills_device) = (false, false, false);
         (self.size, self.io_size, self.filesize, self.offset) = (None, None, None, Size::Bytes(0));
         (self.offset_increment, self.skip, self.number_ios) = (Size::Bytes(0), 0, None);
-        // Clones share the files of the log.
-        self.filenames = log.files.clone();
+        match self.is_null {
+            true => self.nrfiles = log.files.len() as u64,
+            // Clones share the files of the log.
+            false => self.filenames = log.files.clone(),
+        }
         self.iolog = Some(Arc::new(log));
     }
 
@@ -582,13 +575,12 @@ impl Job {
 
     /// Finds contradictions among the options.
     fn check(&self) -> Vec<String> {
-        let (zones, zbd, [reads, writes, trims]) = (self.zones, self.zbd, self.does);
+        let (zones, [reads, writes, trims]) = (self.zones, self.does);
         let (has_rates, has_log) = (self.has_rates(), self.iolog.is_some());
         let (thinks, searches) = (self.any_think_time().is_some(), self.target().is_some());
         let writes_alone = writes && !reads && !trims;
         let paces = self.time_based || self.loops > 1 || self.rates != [RateTarget::Unlimited; DIRECTIONS];
-        let has_others = paces || self.flushes() || self.end_flush || zones.strided || thinks;
-        let is_plain = self.skip == 0 && !self.trim_write && !self.fills_device && !has_log && !self.is_null;
+        let has_others = paces || self.flushes() || self.end_flush || zones.is_strided() || thinks;
         let can_append = writes_alone && matches!(self.size, Some(Size::Bytes(_))) && !has_log && !self.fills_device;
         let rules = [
             (self.time_based && self.runtime_ns.is_none())
@@ -599,28 +591,19 @@ impl Job {
                 .then_some("latency_target searches for a queue depth, but a rate or thinktime bounds the load instead - leave one of them out"),
             (self.refill_at().is_some() && (has_rates || thinks || searches))
                 .then_some("iodepth_low and iodepth_batch_complete_min cannot be combined with a rate, thinktime or latency_target - leave them out, or leave out rate, thinktime and latency_target"),
-            (self.flow.weight > 0 && has_rates).then_some("flow and a rate contradict each other - leave one out"),
             (self.waits_for.is_some() && self.stonewall)
                 .then_some("wait_for and stonewall contradict each other - leave one out"),
             (has_log && has_others)
                 .then_some("read_iolog takes the operations and their times from the log - leave out rates, time_based, loops, thinktime, zonemode and flushes"),
-            (!zones.strided && (zones.range.is_some() || zones.skip.is_some()))
-                .then_some("zonerange and zoneskip need zonemode=strided - give zonemode=strided, or leave them out"),
-            (!zones.strided && !zbd.is_on && (zones.size.is_some() || zbd != ZbdOptions::default()))
-                .then_some("zonesize and other zone options have no effect without zonemode - give zonemode=zbd or zonemode=strided, or leave them out"),
-            (zbd.is_on && !is_plain)
-                .then_some("zonemode=zbd cannot be combined with rw=trimwrite or randtrimwrite, a step after the colon of rw, fill_device, read_iolog or ioengine=null - leave these out, or leave out zonemode=zbd"),
-            (zbd.is_on && has_rates && reads && writes && !zbd.reads_beyond)
-                .then_some("reads with a rate have nothing to read before the first write to a zone - leave out the rate, or give read_beyond_wp=1"),
+            (!zones.is_strided() && zones.size.or(zones.range).or(zones.skip).is_some())
+                .then_some("zonesize, zonerange and zoneskip need zonemode=strided and a zonesize - give both, or leave all of them out"),
             (self.is_passthrough && (self.flush_every[2] > 0 || self.priority != PriorityOptions::default()))
                 .then_some("ioengine=io_uring_cmd has no page cache and no I/O priorities - leave out sync_file_range, prio and cmdprio"),
-            (self.is_mapped && (self.sync.is_on() || zbd.is_on))
-                .then_some("with ioengine=mmap the kernel decides when pages are written back - leave out sync and zonemode=zbd; fsync=1 or direct=1 writes pages back after each operation"),
-            (self.is_polled && (!self.direct || self.is_sync_engine || self.is_passthrough))
-                .then_some("hipri polls only for direct I/O through io_uring - give direct=1 and ioengine=io_uring, or leave hipri out"),
+            (self.is_mapped && self.sync.is_on())
+                .then_some("with ioengine=mmap the kernel decides when pages are written back - leave out sync; fsync=1 or direct=1 writes pages back after each operation"),
             (self.pre_reads && self.direct)
                 .then_some("pre_read fills the page cache, but direct=1 bypasses it - leave one out"),
-            (self.appends && (!can_append || zones.strided || zbd.is_on))
+            (self.appends && (!can_append || zones.is_strided()))
                 .then_some("with file_append, size is the number of bytes added to the end of each file - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
             (self.hist_log.is_some() && self.log_hist_msec == 0)
                 .then_some("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like"),

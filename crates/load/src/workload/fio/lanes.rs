@@ -1,7 +1,7 @@
 //! Lanes of a job: areas of its devices, order, buffers, start times.
 
 use super::area::new_area;
-use super::closed::{ClosedLoopBound, DepthSearch, Flow, FlowGroup, Pauses};
+use super::closed::{ClosedLoopBound, DepthSearch, Pauses};
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
 use super::job::{FLUSHES, Job, KINDS, READS, RateTarget, TRIMS, WRITES};
@@ -12,9 +12,7 @@ use crate::plan::{Arrival, BufferClass, Fill, Plan};
 use crate::schedule::{Listed, Paused, Poisson, Schedule, phase};
 use crate::workload::{CannotRun, DeviceShape, PlanOffsets};
 use results::units::quoted;
-use std::cell::RefCell;
 use std::collections::HashMap;
-use std::sync::Arc;
 use sys::random::Random;
 use sys::salt::Salt;
 
@@ -27,8 +25,6 @@ pub(super) struct LaneBuilder<'a> {
     pub(super) plan_offsets: &'a PlanOffsets,
     /// Recorded streams, in order.
     pub(super) streams: &'a [RecordedStream],
-    /// Groups of jobs that share operations, by `flow_id`.
-    pub(super) flows: RefCell<HashMap<u64, Arc<FlowGroup>>>,
 }
 
 impl LaneBuilder<'_> {
@@ -37,7 +33,6 @@ impl LaneBuilder<'_> {
         let job = &thread.job;
         let cannot = |why: String| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name)));
         let no_rate = || cannot("the rate is too low for the size of the operations - give a higher rate".into());
-        let flow_group = || self.flows.borrow_mut().entry(job.flow.id).or_default().clone();
         let slots = job.in_flight_max() as u32;
         let names = thread.names();
         let shapes: Vec<_> =
@@ -168,7 +163,6 @@ impl LaneBuilder<'_> {
                 checked_buffers,
                 contents,
                 loops: (bytes_left, ops_left, loops - 1),
-                flow: (job.flow.weight > 0).then(|| Flow::new(flow_group(), job.flow)),
                 state: StreamState::new(from_ns),
             };
             plan.add_lane(stream, arrival, limit, self.plan_offsets.lane_name(&job.name, &names.join(":")));

@@ -1,5 +1,6 @@
 //! All jobs that run at once, as a [`Workload`].
 
+use super::NS_PER_SEC;
 use super::ends::SteadyStateDetector;
 use super::job::{DEPTH_MAX, ExitWhat, FLUSHES, Job, KINDS, WRITES};
 use super::lanes::LaneBuilder;
@@ -7,7 +8,6 @@ use super::pattern::RandomMap;
 use super::text::Problem;
 use super::thread::{ExitGroups, JobClone, RecordedStream};
 use super::verify;
-use super::{NS_PER_SEC, locked};
 use crate::choice::Engine;
 use crate::plan::{Plan, SALTED_AHEAD};
 use crate::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, RunSpec, Workload, stream_info};
@@ -171,13 +171,8 @@ impl FioLoad {
                 .map(problem("sync_file_range needs a page cache, which simulated drives do not have - leave it out")),
             first_thread(&|thread| is_simulated && thread.job.pre_reads)
                 .map(problem("pre_read needs a page cache, which simulated drives do not have - leave it out")),
-            first_thread(&|thread| is_simulated && thread.job.is_polled)
-                .map(problem("hipri needs poll queues, which simulated drives do not have - leave it out")),
             first_thread(&|thread| is_simulated && thread.job.verifies())
                 .map(problem("verify compares stored data, but simulated drives store no data - leave verify out, or name a device or a file")),
-            // A scheduled operation, unlike a closed loop, does not poll while another job uses its zone.
-            first_thread(&|thread| thread.job.zbd.is_on && thread.job.has_rates() && shares_files(thread))
-                .map(problem("with zonemode=zbd, a job with a rate cannot share its devices with other jobs or clones - leave out the rate, numjobs or the other jobs")),
             first_thread(&|thread| thread.job.appends && shares_files(thread))
                 .map(problem("with file_append, only one job can write to a file - leave out numjobs, or give each job its own file")),
         ];
@@ -209,11 +204,6 @@ impl FioLoad {
                 ..JobClone::new(job.clone(), thread.clone, thread.number, thread.entry)
             };
         }
-    }
-
-    /// Empties the emulated zones of all jobs.
-    pub fn forget_zones(&self) {
-        self.jobs().for_each(|job| locked(&job.zone_tables.0).clear());
     }
 
     /// True if a job ends this run and all later runs (`exit_what=all`).
@@ -390,7 +380,6 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
         }
     };
     check("the end of ramp_time", &|job| units::duration(job.ramp_end_ns()));
-    check("hipri", &|job| u8::from(job.is_polled).to_string());
     check("create_only", &|job| u8::from(job.creates_only).to_string());
     check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "not io_uring_cmd" }.into());
     // A job with only trims has no data that could go through the page cache.
@@ -424,9 +413,7 @@ impl Workload for FioLoad {
             // The sum is unknown if the number of any job is unknown.
             operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
             synchronous: !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine),
-            polled: any(|job| job.is_polled),
             sparse: any(|job| job.sparse),
-            zoned: any(|job| job.zbd.is_on),
             ..RunSpec::new(self.devices.clone(), duration_sec)
         }
     }
@@ -476,7 +463,7 @@ impl Workload for FioLoad {
         }
         let streams = self.recorded_streams();
         let (seed, appended) = (choices.seed, &self.appended);
-        let lanes = LaneBuilder { devices, appended, seed, plan_offsets, streams: &streams, flows: Default::default() };
+        let lanes = LaneBuilder { devices, appended, seed, plan_offsets, streams: &streams };
         for (thread_index, thread) in self.threads.iter().enumerate() {
             let plan = &mut run.shards[shard_of[thread_index]];
             lanes.add(thread, thread_index, plan)?;

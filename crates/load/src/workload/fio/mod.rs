@@ -5,7 +5,7 @@
 //!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
 //!                         -> runs       one FioLoad for all jobs up to a stonewall: load.rs; clones: thread.rs
 //!                            streams    areas, buffers, start times: lanes.rs; operations: stream.rs
-//!                                       order, sizes and maps: area.rs, pattern.rs; zones written in order: zbd.rs
+//!                                       order, sizes and maps: area.rs, pattern.rs
 //!                                       priorities: priority.rs; logs of operations: iolog.rs
 //!                                       data of writes: content.rs; read back and compared: verify/
 //!                                       depth: closed.rs; early ends: ends.rs; statistics: thread.rs, samples.rs
@@ -35,7 +35,6 @@ mod text;
 mod thread;
 mod value;
 mod verify;
-mod zbd;
 
 pub use ends::{SteadyStateDetector, SteadyStateStatus};
 pub use iolog::{Iolog, IssuedOps};

@@ -57,7 +57,6 @@ pub static KNOWN: &[KnownOption] = known! {
     "percentage_random" Value = "100": "percent of a random job's operations that are at random offsets; the others are sequential",
     "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: all three run on io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, with a thread for each clone; `mmap`: page faults on the mapped file or device, with a thread for each clone, see above; `io_uring_cmd`: NVMe commands that bypass the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us, so the result measures no device",
     "cmd_type" Value = "nvme": "type of the commands of ioengine=io_uring_cmd: only `nvme`",
-    "hipri" Bool = "0": "1: polls for completions instead of waiting for interrupts; only with ioengine=io_uring, direct=1, and block devices with poll queues. A waiting job uses a whole CPU",
     "iodepth" Value = "1": "maximum number of operations of a job in flight; waits at this limit are attributed to the configuration, not to the drive",
     "iodepth_low" Value = "iodepth": "when iodepth is reached, the job issues again only after its operations in flight have drained to this number",
     "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, the job issues again only after this many completions",
@@ -123,19 +122,10 @@ pub static KNOWN: &[KnownOption] = known! {
     "rate_cycle" ["ratecycle"] Value = "1000": "milliseconds over which rate_min is checked",
     "rate_process" Value = "linear": "`linear`: evenly spaced; `poisson`: exponential gaps. With several block sizes, flashproof divides `rate` by the mean size, as without poisson; fio divides it by the smallest size, and moves more bytes per second than `rate`",
     "rate_ignore_thinktime" Bool = "0": "0: after a pause of thinktime the operations that became due are issued at once, to keep the rate; 1: each pause delays all later operations",
-    "zonemode" Value = "none": "`strided`: operations stay in a window, which advances after zonesize bytes; `zbd`: zones are written from start to end, see above",
-    "zonesize" Value = "none": "strided: bytes of operations in each window, or percent of the device or file; zbd: bytes of a zone. With zbd, `size=8z` is 8 zones, and `z` also works for io_size, offset and offset_increment",
-    "zonecapacity" Value = "zonesize": "bytes that can be written in an emulated zone",
-    "read_beyond_wp" Bool = "0": "1: reads use whole zones, not only the part before the write pointer",
-    "max_open_zones" Value = "the device's": "maximum number of zones that all jobs on a device write to at the same time; 0: as many as the device allows",
-    "job_max_open_zones" Value = "0": "same as max_open_zones, per clone",
-    "zone_reset_threshold" Value = "0": "0 to 1: if the part of the job's range that has data exceeds this fraction, zones are reset before they are full",
-    "zone_reset_frequency" Value = "0": "0 to 1: zone resets per write while zone_reset_threshold is exceeded",
+    "zonemode" Value = "none": "`strided`: operations stay in a window, which advances after zonesize bytes; default if zonesize is given",
+    "zonesize" Value = "none": "bytes of operations in each window, or percent of the device or file",
     "zonerange" Value = "zonesize": "length of the window of zonemode=strided",
     "zoneskip" Value = "0": "bytes between the end of a window and the beginning of the next window; after the last window the first window follows",
-    "flow" Value = "0": "a job's share of the operations of all jobs with the same flow_id: a job above its share waits for the others",
-    "flow_id" Value = "0": "jobs with the same number form a group for flow",
-    "flow_sleep" Value = "0": "microseconds that a job above its share waits before it checks again; at least 20",
     "steadystate" ["ss"] Value = "none": "`iops:10%`, `bw:LIMIT`, `lat:LIMIT`: the job ends when all intervals are within this limit of their mean; `iops_slope:1%` and so on: the job ends when the trend of the intervals is flatter than this limit. Clones that are reported together are measured together",
     "steadystate_duration" ["ss_dur"] Value = "none": "time for which the job must be steady, in seconds",
     "steadystate_ramp_time" ["ss_ramp"] Value = "0": "warm-up before steadystate_duration, in seconds",
@@ -187,7 +177,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "dedupe_mode" Value = "repeat": "`repeat`: data of the previous write; `working_set`: data of a random write from the working set",
     "dedupe_working_set_percentage" Value = "5": "size of the working set, in percent of size",
     "dedupe_global" Bool = "0": "1: all jobs share one working set",
-    "verify" Value = "none": "reads written blocks back at the end and compares them; a job that only reads compares the data that it reads. Methods: `crc32c`, `crc32c-intel`, `crc32`, `crc64`, `crc16`, `crc7`, `md5`, `sha1`, `sha256`, `sha512`, `sha3-224`, `sha3-256`, `sha3-384`, `sha3-512`, `xxhash`; `meta`: checks the header alone; `pattern`: compares with verify_pattern, blocks have no header; `pattern_hdr`: as `pattern`, with headers; `null`: no check",
+    "verify" Value = "none": "reads written blocks back at the end and compares them; a job that only reads compares the data that it reads. Methods: `crc32c`, `crc32c-intel`, `crc32`, `md5`, `sha256`, `sha512`, `xxhash`; `meta`: checks the header alone; `pattern`: compares with verify_pattern, blocks have no header; `pattern_hdr`: as `pattern`, with headers; `null`: no check",
     "verify_pattern" Value = "none": "data of verified writes, in the form of buffer_pattern; `%o` stands for the offset of the write",
     "verify_interval" Value = "bs": "size of a verify block (default and maximum: the greatest common divisor of all write sizes); each verify block has its own header",
     "verify_offset" Value = "0": "offset of the header in a verify block",
@@ -243,8 +233,9 @@ static MISSING: &[&str] = &[
      the trace (flashproof storage --replay runs a trace)",
     "exec_prerun exec_postrun: the load without these commands; run them yourself before and after",
     "ioscheduler: the load with the current scheduler (/sys/block/DEVICE/queue/scheduler)",
-    "ignore_zone_limits recover_zbd_write_error write_zone_remainder: the load with zones within the device's \
-     limits and with whole writes; a job ends when a zone fails",
+    "zonecapacity read_beyond_wp max_open_zones job_max_open_zones zone_reset_threshold zone_reset_frequency \
+     ignore_zone_limits recover_zbd_write_error write_zone_remainder: operations at any offset (the option is for \
+     zonemode=zbd, and flashproof does not support the zones of zoned devices)",
     "fdp fdp_pli_select fdp_pli dataplacement data_placement plid_select plids dp_scheme write_hint: writes without a \
      placement handle (flashproof storage tenants has placement handles)",
     "thinkcycles: the load with pauses during which the job sleeps",
@@ -254,10 +245,10 @@ static MISSING: &[&str] = &[
     "num_range atomic unified_rw_reporting: single operations, with each direction reported separately",
     "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load with the settings of this process (start \
      flashproof under nice or systemd-run to set them)",
-    "uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
+    "hipri uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
     "end_syncfs unlink_each_loop lockfile opendir: the load on the files of filename, without locks, with \
      fsync instead of syncfs, and with the same files in each loop",
-    "flow_watermark: the load with shares that are enforced from the start",
+    "flow flow_id flow_sleep flow_watermark: each job at its own speed, without shares between jobs",
     "log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id: the log \
      without this option; the hlog files of the run directory have all histograms",
     "exitall_on_error block_error_percentiles gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: the \
@@ -295,6 +286,7 @@ static PROGRAM_MISSING: &[&str] = &[
     "profile: flashproof storage CONFIG runs ACT's load; --load=1 is read-reqs-per-sec: 2000 and write-reqs-per-sec: \
      1000 in the configuration CONFIG",
     "debug idle-prof inflate-log crctest cpuclock-test memcpytest enghelp aux-path: leave it out",
+    "cross-check: run fio with the same jobs before or after flashproof",
     "merge-blktrace-only xnvme: flashproof storage --replay runs a trace",
 ];
 
@@ -304,7 +296,7 @@ const PROGRAM_WITH_VALUE: &str = "output output-format terse-version status-inte
 
 /// Options of the program that take no value.
 const PROGRAM_ALONE: &str = "minimal append-terse parse-only readonly warnings-fatal version help cmdhelp \
-    force shared no-trace cross-check dry-run quiet";
+    force shared no-trace dry-run quiet";
 
 /// True if a list of names, separated by spaces, has `name`.
 pub fn has(names: &str, name: &str) -> bool {

@@ -107,14 +107,6 @@ pub(super) fn unless_zero(value: u64) -> Option<u64> {
     (value > 0).then_some(value)
 }
 
-pub(super) fn above_zero(size: Size) -> Result<Size, String> {
-    if size.bytes_of(100) > 0 || matches!(size, Size::Bytes(1..)) {
-        Ok(size)
-    } else {
-        Err("the value must not be 0".into())
-    }
-}
-
 /// Steps of sync_file_range, and the number of writes between two calls: `wait_before,write:8`.
 pub(super) fn write_back(text: &str) -> Result<(WriteBack, u64), String> {
     let (steps, every) = text.split_once(':').unwrap_or((text, "1"));

@@ -5,13 +5,13 @@ use super::iolog::parse_replay_skip;
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, RateTarget};
 use super::options::{KnownOption, Support, find, has_no_effect, nearest};
 use super::parse::{
-    OptionValue, above_zero, cpus, cpus_of_mask, cpus_of_nodes, distributions, file_sizes, filenames,
-    latency_percentile, memory_nodes, memory_policy, parse_word, percentiles, positive, rw_modifier, size_range,
-    size_split, unless_zero, write_back,
+    OptionValue, cpus, cpus_of_mask, cpus_of_nodes, distributions, file_sizes, filenames, latency_percentile,
+    memory_nodes, memory_policy, parse_word, percentiles, positive, rw_modifier, size_range, size_split, unless_zero,
+    write_back,
 };
 use super::pattern::Sizes;
 use super::text::{COMMAND_LINE, GivenOption, Problem, Section};
-use super::value::{MICROSECONDS, SECONDS, Size, Unit, number};
+use super::value::{MICROSECONDS, SECONDS, Unit, number};
 use super::verify::Method;
 use results::units::quoted;
 use std::mem::discriminant;
@@ -24,9 +24,9 @@ impl Job {
         if section.options.iter().any(|given| given.position == COMMAND_LINE) {
             self.given_options.push(("name".into(), section.name.clone()));
         }
-        // Options on which other values depend come first, wherever they are given.
+        // Sizes depend on kb_base, wherever it is given.
         let mut options: Vec<_> = section.options.iter().collect();
-        options.sort_by_key(|given| ["kb_base", "zonesize"].iter().position(|name| *name == given.name).unwrap_or(2));
+        options.sort_by_key(|given| given.name != "kb_base");
         for given_option in options {
             let option_text = given_option
                 .value
@@ -51,7 +51,6 @@ impl Job {
                 Some(Support::NoEffect(why)) => {
                     let what = format!("{} has no effect: {why}", given_option.name);
                     warnings.push(Problem::new(&given_option.position, what));
-                    self.in_force.push(given_option.clone());
                 }
                 Some(Support::Known(known)) => {
                     if let Err(what) = self.set(known, given_option) {
@@ -65,7 +64,6 @@ impl Job {
                     }
                     // As in fio 3.42, an option without a value is reported with an empty value.
                     self.given_options.push((known.name.to_owned(), given_option.value.clone().unwrap_or_default()));
-                    self.in_force.push(GivenOption { name: known.name.to_owned(), ..given_option.clone() });
                 }
             }
         }
@@ -79,24 +77,8 @@ impl Job {
         let microseconds = || number(text, MICROSECONDS);
         // Without a value, a log is named after the job.
         let prefix = || Some(given_option.value.clone().unwrap_or_default());
-        let (zone_size, default_size) = (self.zones.size, Sizes::same(4096));
-        // A number of zones (`3z`), or a size.
-        let size_or_zones = || match (text.strip_suffix('z').map(|zones| number(zones, Unit::Plain)), zone_size) {
-            (Some(Ok(zones)), Some(Size::Bytes(bytes))) => {
-                zones.checked_mul(bytes).map(Size::Bytes).ok_or_else(|| "the value is too large".to_owned())
-            }
-            (Some(Ok(_)), _) => Err(
-                "the suffix z counts zones of zonesize - give zonesize in this section or in a global section above"
-                    .to_owned(),
-            ),
-            _ => value.size(),
-        };
-        let fraction =
-            || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("the value must be 0 to 1");
+        let default_size = Sizes::same(4096);
         match option.name {
-            "flow" => self.flow.weight = count(0, 1_000_000)?,
-            "flow_id" => self.flow.id = count(0, u64::MAX)?,
-            "flow_sleep" => self.flow.sleep_ns = microseconds()?,
             "iodepth_low" => self.refill_low = unless_zero(count(0, DEPTH_MAX)?).unwrap_or(u64::MAX),
             "iodepth_batch_complete_min" => self.refill_after = count(0, DEPTH_MAX)?,
             "numa_cpu_nodes" => self.cpus = cpus_of_nodes(text, memory_nodes)?,
@@ -140,18 +122,14 @@ impl Job {
             "log_issue_time" => self.log_issue_time = yes()?,
             "wait_for" => self.waits_for = Some(text.to_owned()),
             "zonemode" => {
-                let modes = [("none", (false, false)), ("strided", (true, false)), ("zbd", (false, true))];
-                (self.zones.strided, self.zbd.is_on) = parse_word(text, &modes)?;
+                if text == "zbd" {
+                    return Err("flashproof does not support the zones of zoned devices; without the option, flashproof would run: operations at any offset - leave zonemode and zonesize out if that is acceptable".into());
+                }
+                self.zones.mode_is_strided = Some(parse_word(text, &[("none", false), ("strided", true)])?);
             }
-            "zonecapacity" => self.zbd.capacity = count(1, u64::MAX)?,
-            "read_beyond_wp" => self.zbd.reads_beyond = yes()?,
-            "max_open_zones" => self.zbd.open_max = count(0, u32::MAX.into())?,
-            "job_max_open_zones" => self.zbd.job_open_max = count(0, u32::MAX.into())?,
-            "zone_reset_threshold" => self.zbd.reset_threshold = fraction()?,
-            "zone_reset_frequency" => self.zbd.reset_frequency = fraction()?,
-            "zonesize" => self.zones.size = Some(above_zero(value.size()?)?),
-            "zonerange" => self.zones.range = Some(above_zero(value.size()?)?),
-            "zoneskip" => self.zones.skip = Some(value.size()?),
+            "zonesize" => self.zones.size = value.size()?.unless_zero(),
+            "zonerange" => self.zones.range = value.size()?.unless_zero(),
+            "zoneskip" => self.zones.skip = value.size()?.unless_zero(),
             name if name.starts_with("prio") || name.starts_with("cmdprio") => self.priority.set(name, value)?,
             "name" => self.name = text.to_owned(),
             "description" => self.description = text.to_owned(),
@@ -160,6 +138,7 @@ impl Job {
             "nrfiles" => self.nrfiles = count(1, 1_024)?,
             "rw" => self.set_rw(text)?,
             "ioengine" => {
+                self.ioengine = Some(text.to_owned());
                 (self.is_null, self.is_passthrough, self.is_mapped) =
                     (text == "null", text == "io_uring_cmd", text == "mmap");
                 self.is_sync_engine = ["sync", "psync", "vsync", "pvsync", "pvsync2", "mmap"].contains(&text);
@@ -169,13 +148,12 @@ impl Job {
                 }
             }
             "cmd_type" => parse_word(text, &[("nvme", ())])?,
-            "hipri" => self.is_polled = yes()?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
-            "size" => self.size = size_or_zones()?.unless_zero(),
-            "io_size" => self.io_size = size_or_zones()?.unless_zero(),
+            "size" => self.size = value.size()?.unless_zero(),
+            "io_size" => self.io_size = value.size()?.unless_zero(),
             "filesize" => self.filesize = Some(file_sizes(value)?),
-            "offset" => self.offset = size_or_zones()?,
-            "offset_increment" => self.offset_increment = size_or_zones()?,
+            "offset" => self.offset = value.size()?,
+            "offset_increment" => self.offset_increment = value.size()?,
             "number_ios" => self.number_ios = unless_zero(count(0, u64::MAX)?),
             "bs" => self.sizes = value.by_direction(default_size, |part| part.block_bytes().map(Sizes::same))?,
             "ba" => self.align = value.by_direction(None, |part| positive(part.count(0, u64::MAX)?).map(Some))?,

@@ -1,22 +1,18 @@
 //! The operations of a job, or of one of its directions.
 
 use super::area::Area;
-use super::closed::{ClosedLoopBound, Flow};
+use super::closed::ClosedLoopBound;
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
 use super::job::{DIRECTIONS, FLUSHES, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
 use super::thread::{ExitGroups, JobClone, LATENCY_MISSED, RATE_MISSED};
 use super::verify::{OpAddress, Verify};
-use super::zbd::ZonedArea;
 use crate::stream::{LOST, Request, Stream};
 use results::times::Times;
 use results::units;
 use std::sync::atomic::Ordering;
 use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 use sys::random::Random;
-
-/// Poll interval of an operation that waits for its zone, nanoseconds: another job may use the zone.
-const ZONE_POLL_NS: u64 = 50_000;
 
 /// A source of a job's operations.
 #[derive(Debug)]
@@ -54,7 +50,6 @@ pub struct FioStream {
     pub(super) contents: Option<ContentSource>,
     /// Bytes and operations of each loop, and number of further loops, if each loop's writes are read back.
     pub(super) loops: (u64, u64, u64),
-    pub(super) flow: Option<Flow>,
     pub(super) state: StreamState,
 }
 
@@ -76,18 +71,10 @@ pub(super) struct StreamState {
     /// Operations in flight.
     in_flight: u32,
     /// Time of the last completion, nanoseconds of the run.
-    pub(super) now_ns: u64,
+    now_ns: u64,
     phase: Phase,
-    /// True if the last call of `next` returned no operation because the stream waits for its flow group or a zone.
-    is_waiting: bool,
-    /// True once a write has begun.
-    pub(super) has_written: bool,
-    /// An operation that waits for its zone: direction, area, offset, maximum bytes.
-    pub(super) waiting_op: Option<(usize, usize, u64, u64)>,
-    /// Zones that are being reset for a write, and the bytes of the write.
-    pub(super) resets: Vec<(u64, u64)>,
     /// End of the time that is counted in `phases_ns`, nanoseconds of the run.
-    pub(super) phases_until_ns: u64,
+    phases_until_ns: u64,
 }
 
 impl StreamState {
@@ -126,7 +113,7 @@ impl FioStream {
     }
 
     /// Ends the stream at `at_ns`, because its work is complete or cannot be completed.
-    pub(super) fn finish(&mut self, at_ns: u64) {
+    fn finish(&mut self, at_ns: u64) {
         self.stop(at_ns);
         if !std::mem::replace(&mut self.state.is_done, true) {
             self.thread.progress.lanes_done.add(1);
@@ -169,12 +156,12 @@ impl FioStream {
 
     /// Area of an operation.
     #[inline]
-    pub(super) fn area_of(&self, request: &Request) -> Option<usize> {
+    fn area_of(&self, request: &Request) -> Option<usize> {
         self.areas.iter().position(|area| area.target == request.target)
     }
 
     #[inline]
-    pub(super) fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> Request {
+    fn request(&self, kind: usize, area: usize, offset: u64, len: u32) -> Request {
         let Area { target, buffers, .. } = self.areas[area];
         let job = &self.thread.job;
         let (buffers, sync) = if kind == WRITES { (buffers, job.sync) } else { (self.buffers[kind], WriteSync::No) };
@@ -216,7 +203,6 @@ impl FioStream {
                     }
                     (self.bytes_left, self.ops_left, self.loops.2, self.state.phase) =
                         (bytes, ops, loops_left - 1, Phase::Main);
-                    self.areas.iter().filter_map(|area| area.zbd.as_ref()).for_each(ZonedArea::age);
                 }
             }
         }
@@ -260,42 +246,27 @@ impl FioStream {
         })
     }
 
-    /// The next operation of the main phase, from the log or generated, with its area. `None`: no operation is left,
-    /// or, if `state.waiting_op` is set, the operation waits for a zone.
+    /// The next operation of the main phase, from the log or generated, with its area.
     #[inline]
-    fn next_main_op(&mut self) -> Option<(usize, Request)> {
+    fn next_main_op(&mut self) -> (usize, Request) {
         self.ops_left -= 1;
-        if let Some(held) = self.state.waiting_op.take() {
-            return self.make_in_zone(held);
-        }
         if let Some(log) = &self.thread.job.iolog {
             let operation = log.operations[log.operations.len() - 1 - self.ops_left as usize];
             let (file, kind) = (usize::from(operation.file), operation.kind);
             let request = self.request(kind_number(kind), file, operation.offset, operation.len);
-            return Some((file, Request { kind, ..request }));
+            return (file, Request { kind, ..request });
         }
-        let (mut direction, area) = (self.choose_direction(), self.choose_area());
-        if self.areas[area].zbd.is_some()
-            && !self.state.has_written
-            && self.thread.job.does[WRITES]
-            && !self.thread.job.zbd.reads_beyond
-        {
-            // As in fio, the first operation is a write: before it there may be nothing to read.
-            direction = WRITES;
-        }
+        let (direction, area) = (self.choose_direction(), self.choose_area());
         let len_max = self.thread.job.sizes[direction].draw(&mut self.random);
         let (is_jump, unit) = (self.is_new_offset(direction), self.units[direction]);
         let (offset, len) = self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
-        if self.areas[area].zbd.is_some() {
-            return self.make_in_zone((direction, area, offset, len_max));
-        }
         self.areas[area].advance_window(len);
         self.bytes_left = self.bytes_left.saturating_sub(len);
-        Some((area, self.prioritized(direction, area, offset, len)))
+        (area, self.prioritized(direction, area, offset, len))
     }
 
     #[inline]
-    pub(super) fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> Request {
+    fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> Request {
         let mut request = self.request(direction, area, offset, len as u32);
         if self.thread.by_priority.is_some() {
             request.priority = self.thread.job.priority.draw(direction, len, &mut self.random);
@@ -398,16 +369,8 @@ impl Stream for FioStream {
         if self.state.phase != Phase::Main {
             return None;
         }
-        if self.state.waiting_op.is_none() && self.flow.as_mut().is_some_and(|flow| !flow.try_issue()) {
-            self.state.is_waiting = true;
-            return None;
-        }
         let request = loop {
-            let Some((area, request)) = self.next_main_op() else {
-                self.state.is_waiting = self.state.waiting_op.is_some();
-                // Without a waiting operation, the main phase is over.
-                return if self.state.is_waiting { None } else { Stream::next(self) };
-            };
+            let (area, request) = self.next_main_op();
             if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
                 break request;
             }
@@ -426,20 +389,7 @@ impl Stream for FioStream {
         Some(request)
     }
 
-    fn retry_after_ns(&mut self) -> Option<u64> {
-        if !std::mem::take(&mut self.state.is_waiting) || self.thread.job.has_rates() {
-            return None;
-        }
-        if self.state.waiting_op.is_some() {
-            return Some(ZONE_POLL_NS);
-        }
-        Some(self.flow.as_ref()?.poll_interval_ns())
-    }
-
     fn stuck(&self) -> Option<String> {
-        if self.state.waiting_op.is_some() && !self.state.is_ended {
-            return Some("all zones for the next operation are in use, but no operation is in flight in them".into());
-        }
         (self.state.phase != Phase::Main && !self.state.is_ended)
             .then(|| "writes did not complete, so they cannot be read back".into())
     }
@@ -481,7 +431,7 @@ impl Stream for FioStream {
                 _ => {}
             }
         }
-        if let Some(next) = self.on_zone_completion(request, outcome).or_else(|| self.follow_up(request)) {
+        if let Some(next) = self.follow_up(request) {
             return Some(next);
         }
         self.thread.progress.end();
@@ -498,8 +448,7 @@ impl Stream for FioStream {
             issued.add(request, times);
         }
         let direction = kind_number(request.kind);
-        // The zone reset before a write is not an operation of the job.
-        if direction == FLUSHES || request.kind == OpKind::ResetZone && !self.thread.job.does[TRIMS] {
+        if direction == FLUSHES {
             return;
         }
         for samples in self.thread.samples.iter().chain(&self.thread.histograms) {
@@ -538,7 +487,7 @@ impl Stream for FioStream {
     }
 
     fn stop(&mut self, at_ns: u64) {
-        (self.ops_left, self.state.is_ended, self.flow) = (0, true, None);
+        (self.ops_left, self.state.is_ended) = (0, true);
         if let Some(ExitGroups { groups, ended_groups: ends, .. }) = &self.thread.exit {
             for group in &groups[ends.clone()] {
                 group.fetch_min(at_ns, Ordering::Relaxed);

@@ -10,7 +10,6 @@ use std::collections::HashSet;
 use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 
 mod order;
-mod zbd;
 
 /// The jobs of a job file, or its errors.
 fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
@@ -92,7 +91,7 @@ fn a_sequence_can_skip_and_go_backwards_and_random_places_have_sequences() {
 
 #[test]
 fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_for() {
-    let off = "verify=0\ndo_verify=1\nzonemode=none\nunified_rw_reporting=none\nnice=0\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0";
+    let off = "verify=0\ndo_verify=1\nzonemode=none\nmax_open_zones=0\nread_beyond_wp=0\nunified_rw_reporting=none\nnice=0\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0";
     assert!(read(&format!("[a]\nfilename=sim:\n{off}")).is_ok());
     for (option, says) in [
         ("numa_cpu_nodes=1023", "no NUMA node 1023"),
@@ -101,7 +100,7 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
         ("write_hist_log=x", "give log_hist_msec"),
         ("steadystate_duration=10", "need a criterion"),
         ("read_iolog=/nonexistent/log", "cannot replay the log \"/nonexistent/log\""),
-        ("flow=2\nrate_iops=10", "flow and a rate contradict each other"),
+        ("flow=2", "without shares between jobs"),
         ("verify=md5", "simulated drives store no data"),
         ("verify_policy=fsynced", "all completed writes are compared"),
         ("nfs_url=x", "another of fio's engines"),

@@ -161,8 +161,6 @@ pub struct Progress {
     begun_ops: Counter,
     /// Read-backs begun.
     pub(super) read_back: Counter,
-    /// Zone resets, including those of emulated zones.
-    pub zone_resets: Counter,
     /// Counts of the clone's verification.
     pub verify: VerifyCounts,
     /// Of a job that reads its writes back at the end: time spent on the job's own operations, and time spent on the
@@ -175,7 +173,7 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Why the job ended and failed: the latency target or rate that it missed, or the zones that it could not use.
+    /// Why the job ended and failed: the latency target or rate that it missed.
     pub fn failure(&self) -> Option<&str> {
         self.failure.get().map(|(_, reason)| reason.as_str())
     }

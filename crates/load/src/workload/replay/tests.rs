@@ -76,7 +76,7 @@ fn word(kind: OpKind) -> &'static str {
         OpKind::Write => "write",
         OpKind::Flush => "flush",
         OpKind::Deallocate => "discard",
-        OpKind::FlushFile | OpKind::WriteBack(_) | OpKind::ResetZone => unreachable!("no trace has these"),
+        OpKind::FlushFile | OpKind::WriteBack(_) => unreachable!("no trace has these"),
     }
 }
 

@@ -19,7 +19,11 @@ fn operations_stay_in_a_window_that_moves_on() {
     for (pair, window) in seen.chunks(2).zip([0, 8].into_iter().cycle()) {
         assert!(pair.iter().all(|block| (window..window + 4).contains(block)) && pair[0] != pair[1], "{seen:?}");
     }
-    for (lines, says) in [("zonemode=strided", "give zonesize"), ("zonemode=strided\nzonesize=2m", "is larger than")] {
+    // As in fio, zonesize alone means zonemode=strided.
+    let seen = blocks("rw=read bs=64k size=512k zonesize=128k zoneskip=384k");
+    assert_eq!(seen, [0, 1, 8, 9, 0, 1, 8, 9]);
+    assert_eq!(blocks("rw=read bs=64k size=256k zonemode=none"), [0, 1, 2, 3]);
+    for (lines, says) in [("zonemode=strided", "give zonesize"), ("zonesize=2m", "is larger than")] {
         let (loads, _) = read(&format!("[a]\nfilename=sim:\n{lines}")).unwrap();
         let error = build(&loads[0], 1 << 20, 1).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");

@@ -3,11 +3,9 @@
 //! Several digests differ from the algorithms after which they are named: this module reproduces the bytes that fio
 //! 3.33 stores, including the effects of its errors. Source: `crc/` and `verify.c` of fio 3.33.
 
-use crc::{Algorithm, CRC_7_MMC, CRC_16_ARC, CRC_32_CKSUM, CRC_64_REDIS, Crc, Table};
+use crc::{Algorithm, CRC_32_CKSUM, Crc, Table};
 use md5::Md5;
-use sha1::Sha1;
 use sha2::{Sha512, block_api::compress256, digest::Digest};
-use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use twox_hash::XxHash32;
 
 /// The longest digest, bytes.
@@ -21,19 +19,11 @@ pub enum Method {
     /// The header alone.
     Meta = 1,
     Md5 = 2,
-    Crc64 = 3,
     Crc32 = 4,
     Crc32c = 5,
-    Crc16 = 7,
-    Crc7 = 8,
     Sha256 = 9,
     Sha512 = 10,
-    Sha3_224 = 11,
-    Sha3_256 = 12,
-    Sha3_384 = 13,
-    Sha3_512 = 14,
     XxHash = 15,
-    Sha1 = 16,
     /// A header, and then a pattern.
     PatternHeader = 17,
     /// A pattern without headers.
@@ -43,41 +33,29 @@ pub enum Method {
 }
 
 /// Each method with its names in fio and the bytes of its digest.
-const METHODS: [(Method, &[&str], usize); 19] = [
+const METHODS: [(Method, &[&str], usize); 11] = [
     (Method::None, &["0", "none"], 0),
     (Method::Meta, &["meta"], 0),
     (Method::Md5, &["md5"], 16),
-    (Method::Crc64, &["crc64"], 8),
     (Method::Crc32, &["crc32"], 4),
     (Method::Crc32c, &["crc32c", "crc32c-intel"], 4),
-    (Method::Crc16, &["crc16"], 2),
-    (Method::Crc7, &["crc7"], 1),
     (Method::Sha256, &["sha256"], 64),
     (Method::Sha512, &["sha512"], 128),
-    (Method::Sha3_224, &["sha3-224"], 28),
-    (Method::Sha3_256, &["sha3-256"], 32),
-    (Method::Sha3_384, &["sha3-384"], 48),
-    (Method::Sha3_512, &["sha3-512"], 64),
     (Method::XxHash, &["xxhash"], 4),
-    (Method::Sha1, &["sha1"], 20),
     (Method::PatternHeader, &["pattern_hdr"], 0),
     (Method::Pattern, &["pattern"], 0),
     (Method::Null, &["null"], 0),
 ];
 
-type Tabled<W> = Crc<W, Table<16>>;
-static CRC7: Tabled<u8> = Tabled::<u8>::new(&CRC_7_MMC);
-static CRC16: Tabled<u16> = Tabled::<u16>::new(&CRC_16_ARC);
 /// CRC-32 without the inversion at the end.
-static CRC32: Tabled<u32> = Tabled::<u32>::new(&Algorithm { xorout: 0, ..CRC_32_CKSUM });
-static CRC64: Tabled<u64> = Tabled::<u64>::new(&CRC_64_REDIS);
+static CRC32: Crc<u32, Table<16>> = Crc::<u32, Table<16>>::new(&Algorithm { xorout: 0, ..CRC_32_CKSUM });
 
 impl Method {
     pub(in super::super) fn parse(text: &str) -> Result<Self, String> {
         let known = METHODS.iter().find(|(_, names, _)| names.contains(&text));
         known.map(|(method, ..)| *method).ok_or_else(|| {
             let names: Vec<_> = METHODS[1..].iter().flat_map(|(_, names, _)| names.iter().copied()).collect();
-            format!("the value must be one of {}", names.join(", "))
+            format!("flashproof does not support this method - give one of {}", names.join(", "))
         })
     }
 
@@ -121,21 +99,9 @@ impl Method {
         let mut put = |bytes: &[u8]| out[..bytes.len()].copy_from_slice(bytes);
         match self {
             Self::Md5 => put(&Md5::digest(data)),
-            Self::Crc64 => put(&CRC64.checksum(data).to_le_bytes()),
             Self::Crc32 => put(&CRC32.checksum(data).to_le_bytes()),
             Self::Crc32c => put(&crc32c(data).to_le_bytes()),
-            Self::Crc16 => put(&CRC16.checksum(data).to_le_bytes()),
-            Self::Crc7 => put(&[CRC7.checksum(data)]),
             Self::XxHash => put(&XxHash32::oneshot(1, data).to_le_bytes()),
-            Self::Sha3_224 => put(&Sha3_224::digest(data)),
-            Self::Sha3_256 => put(&Sha3_256::digest(data)),
-            Self::Sha3_384 => put(&Sha3_384::digest(data)),
-            Self::Sha3_512 => put(&Sha3_512::digest(data)),
-            Self::Sha1 => {
-                // fio stores the words in the host's order.
-                put(&Sha1::digest(data));
-                out[..20].as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse());
-            }
             Self::Sha256 => put(&sha256(data)),
             Self::Sha512 => put(&sha512_unfinished(data)),
             Self::None | Self::Meta | Self::PatternHeader | Self::Pattern | Self::Null => {}
@@ -212,7 +178,7 @@ mod tests {
             assert!(method.digest(b"x")[bytes..].iter().all(|byte| *byte == 0), "{method:?}");
         }
         assert_eq!((Method::of_code(6), Method::of_code(20)), (Some(Method::Crc32c), None));
-        assert!(Method::parse("crc33").unwrap_err().contains("sha3-224"));
+        assert!(Method::parse("crc33").unwrap_err().contains("one of meta, md5, crc32, crc32c"));
     }
 
     #[test]
@@ -221,13 +187,9 @@ mod tests {
         // values of other digests are from their standards.
         let check = b"123456789";
         let first = |method: Method, bytes: usize| method.digest(check)[..bytes].to_vec();
-        assert_eq!(first(Method::Crc7, 1), [0x75]);
-        assert_eq!(first(Method::Crc16, 2), 0xbb3d_u16.to_le_bytes());
         assert_eq!(first(Method::Crc32c, 4), (!0xe306_9283_u32).to_le_bytes());
         assert_eq!(first(Method::Crc32, 4), (!0x765e_7680_u32).to_le_bytes());
-        assert_eq!(first(Method::Crc64, 8), 0xe9c6_d914_c4b8_d9ca_u64.to_le_bytes());
         assert_eq!(first(Method::Md5, 4), [0x25, 0xf9, 0xe7, 0x94]);
-        assert_eq!(first(Method::Sha1, 4), [0x1d, 0xbc, 0xc3, 0xf7], "f7c3bc1d, its words reversed");
         assert_eq!(sha512(check)[..4], [0xd9, 0xe6, 0x76, 0x2d]);
     }
 

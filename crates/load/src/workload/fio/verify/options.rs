@@ -112,7 +112,7 @@ impl Job {
         let cuts_blocks =
             self.align[self.write_size_direction()].is_some_and(strays) || strays(self.skip.unsigned_abs());
         let rules = [
-            (self.iolog.is_some() || self.zones.strided)
+            (self.iolog.is_some() || self.zones.is_strided())
                 .then(|| "verify tracks writes by their offset in one fixed range - leave out read_iolog and zonemode=strided, or leave out verify".into()),
             (verify.only && !self.checks_reads())
                 .then(|| "verify_only reads back the writes of an earlier job - give rw=write or rw=randwrite like that job, or rw=read".into()),
@@ -164,6 +164,6 @@ pub(in super::super) fn overlapping(threads: &[JobClone]) -> Option<Problem> {
 /// Byte range that a clone uses of each of its files, as far as known before the files are opened.
 fn range(thread: &JobClone) -> Range<u64> {
     let start = thread.start_bytes();
-    let part = start.zip(thread.part_bytes()).filter(|_| !thread.job.zones.strided);
+    let part = start.zip(thread.part_bytes()).filter(|_| !thread.job.zones.is_strided());
     start.unwrap_or(0)..part.map_or(u64::MAX, |(start, bytes)| start.saturating_add(bytes))
 }
