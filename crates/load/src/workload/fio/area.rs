@@ -159,9 +159,7 @@ pub(super) fn new_area(
             "the job's range of {len} bytes is smaller than an operation of {largest} bytes - raise size or lower bs"
         )));
     }
-    if let Some(bytes) = job.stepped_bytes(len, device_bytes - start) {
-        used_bytes = bytes;
-    }
+    let used_bytes = job.stepped_bytes(len, device_bytes - start).unwrap_or(used_bytes);
     let needs_alignment = job.direct || job.does[2];
     let min_io = u64::from(shape.min_io_bytes);
     let is_unaligned = |bytes: &u64| !bytes.is_multiple_of(min_io);
