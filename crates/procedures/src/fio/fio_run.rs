@@ -36,6 +36,8 @@ pub struct FioRun {
     started_unix_ms: u64,
     /// Logs requested by the jobs.
     pub logs: Logs,
+    /// fio's error number, if the run could not begin.
+    pub error: Option<u64>,
     /// Result of the verdict, once the run has ended.
     pub result: Option<RunResult>,
 }
@@ -53,6 +55,7 @@ impl FioRun {
             disks: Default::default(),
             started_unix_ms: now_unix_ms(),
             logs: Logs::default(),
+            error: None,
             result: None,
         }
     }
@@ -302,7 +305,7 @@ impl FioRun {
                 begin_ns,
                 end_ns,
                 kinds_ns: self.kinds_ns(number, begin_ns, end_ns),
-                error: threads().find_map(|thread| thread.progress.error()),
+                error: self.error.or_else(|| threads().find_map(|thread| thread.progress.error())),
                 started_unix_ms: self.started_unix_ms,
                 levels: std::array::from_fn(level_ops),
                 kinds,
@@ -310,7 +313,7 @@ impl FioRun {
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
-                ran_ns: self.totals.ran_ns,
+                elapsed_ns: self.totals.ran_ns + entry.job.ramp_end_ns(),
                 steady: steady_state(first_thread),
                 priorities: by_priority(threads()),
                 // Threads serve several jobs: each job gets CPU time in proportion to its operations.

@@ -109,7 +109,7 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
     object.put("error", job.error_number());
     object.put("eta", 0);
     // fio starts its clock before its jobs, and rounds up.
-    object.put("elapsed", job.ran_ns / 1_000_000_000 + 1);
+    object.put("elapsed", job.elapsed_ns / 1_000_000_000 + 1);
     if !job.description.is_empty() {
         object.put("desc", job.description.as_str());
     }

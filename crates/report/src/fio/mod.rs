@@ -62,8 +62,8 @@ pub struct JobReport<'a> {
     pub percentiles: Vec<f64>,
     /// Value of the suffix `k`.
     pub kb_base: u64,
-    /// Duration of the job's run, nanoseconds.
-    pub ran_ns: u64,
+    /// Duration of the job's run with its ramp time, nanoseconds.
+    pub elapsed_ns: u64,
     /// The job's share of the run's CPU time.
     pub cpu: Cpu,
     /// Steady state of the job, with `steadystate`.

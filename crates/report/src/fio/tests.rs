@@ -45,7 +45,7 @@ fn page(totals: &Totals) -> FioReport<'_> {
         percentiles_of: [true, false],
         percentiles: vec![50.0, 99.0],
         kb_base: 1024,
-        ran_ns: totals.ran_ns,
+        elapsed_ns: totals.ran_ns,
         cpu: Cpu { user_ns: 200 * MS, system_ns: 500 * MS, switches: 9, ..Cpu::default() },
         steady: None,
         priorities: Vec::new(),

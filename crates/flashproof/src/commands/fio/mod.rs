@@ -93,17 +93,20 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     other_engines(&loads).iter().for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
     let mut known_sizes = HashMap::new();
-    let layouts: Vec<_> =
-        loads.iter_mut().map(|load| resolve_file_sizes(load, &mut known_sizes)).collect::<Result<_, _>>()?;
+    let mut layouts = Vec::new();
+    for load in &mut loads {
+        let resolved = resolve_file_sizes(load, &mut known_sizes);
+        if resolved.is_err() && compat_mode == CompatMode::Fio {
+            write_report(&program, &report_text(&program, &[unstarted(load.clone())], &global_options(&sections)))?;
+        }
+        layouts.push(resolved?);
+    }
     // Check that the report and the logs can be written.
     program.output.as_deref().map_or(Ok(()), |path| write_output(&program, path, None))?;
     loads.iter().try_for_each(|load| check_logs(load, program.force))?;
     program.trigger.check_unpulled()?;
     let run_dir = RunDirectory::of("fio", program.out.as_deref(), compat_mode)?;
     let signal_handler = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
-    let global = sections.iter().filter(|section| section.is_global()).flat_map(|section| {
-        section.options.iter().map(|given| (given.name.clone(), given.value.clone().unwrap_or_default()))
-    });
     // A file holds only the latest report, and stays unchanged if the guard refuses the run.
     if program.output.is_none() && program.formats.contains(&Format::Normal) {
         let threads = loads.iter().map(|load| load.threads.len()).sum();
@@ -115,7 +118,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         written: Vec::new(),
         erase: program.erase.clone(),
         program: &program,
-        global: global.collect(),
+        global: global_options(&sections),
         run_dir: &run_dir,
         signal_handler: &signal_handler,
         text: &text,
@@ -125,12 +128,15 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     let (mut worst, mut failure) = (Outcome::Measured, None);
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         session.allow_own_data(&load);
-        let outcome = session.perform(number, load, layouts, &mut runs);
+        let outcome = session.perform(number, load.clone(), layouts, &mut runs);
         match outcome {
             Ok(outcome) => worst = worst.max(outcome),
             Err(error) => {
-                // The runs before this one are reported.
+                // The runs before this one are reported. fio also reports the jobs that could not run.
                 runs.truncate(number);
+                if compat_mode == CompatMode::Fio {
+                    runs.push(unstarted(load));
+                }
                 failure = Some(error);
                 break;
             }
@@ -158,6 +164,31 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         CompatMode::Native => worst.exit_code(),
         _ => u8::from(runs.iter().any(has_failed)),
     }))
+}
+
+/// The report on jobs that cannot run: fio's error number is EINVAL.
+fn unstarted(load: FioLoad) -> FioRun {
+    let mut run = FioRun::new(load);
+    run.error = Some(22);
+    run
+}
+
+/// Options of the global sections.
+fn global_options(sections: &[Section]) -> Vec<(String, String)> {
+    let given = sections.iter().filter(|section| section.is_global()).flat_map(|section| &section.options);
+    given.map(|given| (given.name.clone(), given.value.clone().unwrap_or_default())).collect()
+}
+
+/// The report on `runs` in all formats of the command line.
+fn report_text(program: &ProgramOptions, runs: &[FioRun], global: &[(String, String)]) -> String {
+    let page = page(runs, global);
+    let text = |format: &Format| match format {
+        Format::Normal => normal(&page),
+        Format::Json => json(&page, false),
+        Format::JsonPlus => json(&page, true),
+        Format::Terse => terse(&page),
+    };
+    program.formats.iter().map(text).collect()
 }
 
 /// A usage failure with a line for each problem, up to a maximum number of lines.
@@ -394,14 +425,7 @@ impl FioCommand<'_> {
 
     /// Shows the report on `runs`.
     fn show(&self, runs: &[FioRun]) -> Result<(), Failure> {
-        let page = page(runs, &self.global);
-        let form = |format: &Format| match format {
-            Format::Normal => normal(&page),
-            Format::Json => json(&page, false),
-            Format::JsonPlus => json(&page, true),
-            Format::Terse => terse(&page),
-        };
-        write_report(self.program, &self.program.formats.iter().map(form).collect::<String>())
+        write_report(self.program, &report_text(self.program, runs, &self.global))
     }
 
     fn consents(&self) -> Consents<'_> {

@@ -89,6 +89,15 @@ impl RateTarget {
     }
 }
 
+/// Choice of the file of an operation (`file_service_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileOrder {
+    InTurn,
+    Random,
+    /// The next file when the one before is done.
+    OneByOne,
+}
+
 /// The jobs that `exitall` ends (`exit_what`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitWhat {
@@ -121,8 +130,9 @@ with_defaults! {
         pub directory: String = String::new(),
         /// Number of the job's own files.
         pub nrfiles: u64 = 1,
-        /// True if the next file is chosen at random, not in turn.
-        pub random_file: bool = false,
+        /// Choice of the next file, after this number of operations.
+        pub file_order: FileOrder = FileOrder::InTurn,
+        pub file_ops: u64 = 1,
         /// Sizes of operations.
         pub sizes: [Sizes; DIRECTIONS] = std::array::from_fn(|_| Sizes::same(4096)),
         /// Alignment of offsets, bytes.
@@ -226,6 +236,8 @@ with_defaults! {
         pub end_flush: bool = false,
         /// True if other jobs end when this job ends.
         pub exit_all: bool = false,
+        /// True if other jobs end when this job fails.
+        pub exit_all_on_error: bool = false,
         pub exit_what: ExitWhat = ExitWhat::Group,
         /// True if the job writes until the device is full.
         pub fills_device: bool = false,
@@ -583,8 +595,6 @@ impl Job {
         let has_others = paces || self.flushes() || self.end_flush || zones.is_strided() || thinks;
         let can_append = writes_alone && matches!(self.size, Some(Size::Bytes(_))) && !has_log && !self.fills_device;
         let rules = [
-            (self.time_based && self.runtime_ns.is_none())
-                .then_some("time_based without a runtime would never end - give runtime"),
             (thinks && has_rates && self.directions().count() > 1)
                 .then_some("thinktime pauses each direction of a job with rates at its own times, which fio does not - give each direction its own job"),
             (searches && (has_rates || thinks))
@@ -605,8 +615,6 @@ impl Job {
                 .then_some("pre_read fills the page cache, but direct=1 bypasses it - leave one out"),
             (self.appends && (!can_append || zones.is_strided()))
                 .then_some("with file_append, size is the number of bytes added to the end of each file - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
-            (self.hist_log.is_some() && self.log_hist_msec == 0)
-                .then_some("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like"),
         ];
         let broken = rules.into_iter().chain([self.steady.check(), self.priority.check()]).flatten();
         let mut wrong: Vec<_> = broken.map(str::to_owned).collect();
@@ -674,6 +682,15 @@ pub fn jobs(
             job.verify.batch = job.verify.backlog;
         }
         job.apply_verify_only();
+        if job.time_based && job.runtime_ns.is_none() {
+            job.time_based = false;
+            let why = "time_based has no effect without a runtime: as in fio, the job ends when its size is done";
+            warnings.push(Problem::of_job(&job.name, why));
+        }
+        if job.log_hist_msec == 0 && job.hist_log.take().is_some() {
+            let why = "write_hist_log has no effect without log_hist_msec - give log_hist_msec=1000 or the like";
+            warnings.push(Problem::of_job(&job.name, why));
+        }
         if job.is_null && job.verifies() {
             job.verify.method = Method::None;
             let why = "verify has no effect with ioengine=null, which stores no data";

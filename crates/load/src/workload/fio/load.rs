@@ -186,7 +186,8 @@ impl FioLoad {
         let groups = self.entries.iter().map(|entry| entry.group);
         let (first_group, last_group) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
         let group_ends_ns: Arc<[AtomicU64]> = (first_group..=last_group).map(|_| AtomicU64::new(u64::MAX)).collect();
-        let any_exits = self.threads.iter().any(|thread| thread.job.exit_all);
+        let exits = |job: &Job| job.exit_all || job.exit_all_on_error;
+        let any_exits = self.jobs().any(|job| exits(job));
         let begin_ns = |job: &Job| job.start_delay_ns.saturating_add(job.ramp_ns);
         let steady =
             |job: &Job| job.steady.is_on.then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns(job))));
@@ -194,7 +195,7 @@ impl FioLoad {
         for thread in &mut self.threads {
             let (job, own_group) = (&thread.job, self.entries[thread.entry].group - first_group);
             let ended_groups = match job.exit_what {
-                _ if !job.exit_all => 0..0,
+                _ if !exits(job) => 0..0,
                 ExitWhat::Group => own_group..own_group + 1,
                 ExitWhat::Stonewall | ExitWhat::All => 0..group_ends_ns.len(),
             };

@@ -82,7 +82,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "norandommap" Bool = "0": "1: random offsets can repeat before each block was used once",
     "random_generator" Value = "tausworthe64": "`tausworthe`, `tausworthe64`, `lfsr` are accepted; flashproof has its own generator. With `lfsr` each block is used once even with norandommap",
     "random_distribution" Value = "random": "`random`, `zipf:THETA`, `pareto:H`, `normal:PERCENT`, `zoned:ACCESS/SIZE:...`, `zoned_abs:ACCESS/SIZE:...`, with zones for reads, writes, trims after a comma; all but `random` imply norandommap",
-    "file_service_type" Value = "roundrobin": "`roundrobin`: files in turn; `random`: a random file for each operation",
+    "file_service_type" Value = "roundrobin": "`roundrobin`: files in turn; `random`: a random file for each operation; `sequential`: one file after the other. `roundrobin:8`, `random:8`: 8 operations before the next file",
     "fsync" Value = "0": "fsync(2) after this many writes, reported as sync",
     "fdatasync" Value = "0": "fdatasync(2) after this many writes, reported as sync; if fsync is due too, only fsync \
      is called",
@@ -98,7 +98,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "cpus_allowed_policy" Value = "shared": "`shared`: a clone can use any CPU of the set; `split`: one CPU per clone, round-robin",
     "runtime" ["timeout"] Value = "none": "maximum duration in seconds, also `1.5` or `500ms`",
     "startdelay" Value = "0": "seconds before a job begins; its runtime counts from then",
-    "time_based" Bool = "0": "1: repeats size until runtime is over",
+    "time_based" Bool = "0": "1: repeats size until runtime is over; no effect without runtime",
     "ramp_time" Value = "0": "warm-up that is not counted, in seconds, also `250ms`; must be equal for jobs that run at the same time",
     "loops" Value = "1": "repeats size or io_size this many times",
     "rwmixread" Value = "50": "percent of reads; as in fio, without effect on reads or writes that have a rate",
@@ -146,6 +146,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "new_group" Bool = "0": "begins a new reporting group",
     "group_reporting" Bool = "0": "reports the jobs of a group as one",
     "exitall" Bool = "0": "the jobs of a group end as soon as one of them has ended",
+    "exitall_on_error" Bool = "0": "1: the jobs of exit_what end as soon as an operation of this job fails, or this job misses its goal",
     "exit_what" Value = "group": "the jobs that exitall ends: `group`: jobs of the same group; `stonewall`: all jobs that run at the same time; `all`: these jobs and all later jobs",
     "write_bw_log" Value = "none": "writes PREFIX_bw.JOB.log, in KiB/s",
     "write_lat_log" Value = "none": "writes PREFIX_clat.JOB.log and PREFIX_lat.JOB.log, in ns; PREFIX_slat.JOB.log is empty",
@@ -201,6 +202,7 @@ static NO_DIFFERENCE: &[&str] = &[
      itself runs or counts",
     "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max: operations that are due together are submitted \
      together, and completions are taken as they arrive",
+    "nice: the threads have the priority of this process - start flashproof under nice(1) to change it",
     "create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write allow_file_create \
      filetype: the guard opens, creates and protects files; all files stay open while their job runs, and are kept \
      afterwards",
@@ -242,8 +244,9 @@ static MISSING: &[&str] = &[
     "rw_sequencer percentage_sequential random_sequence_stride bs_unaligned blocksize_unaligned bs_is_seq_rand \
      offset_align: operations in the order of rw, with aligned blocks",
     "rwmixcycle: the same mix, in which the direction of each operation is drawn by itself; fio removed this option too",
-    "num_range atomic unified_rw_reporting: single operations, with each direction reported separately",
-    "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load with the settings of this process (start \
+    "num_range atomic: single operations",
+    "unified_rw_reporting: the same operations, with each direction reported separately",
+    "cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load with the settings of this process (start \
      flashproof under nice or systemd-run to set them)",
     "hipri uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
     "end_syncfs unlink_each_loop lockfile opendir: the load on the files of filename, without locks, with \
@@ -251,7 +254,7 @@ static MISSING: &[&str] = &[
     "flow flow_id flow_sleep flow_watermark: each job at its own speed, without shares between jobs",
     "log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id: the log \
      without this option; the hlog files of the run directory have all histograms",
-    "exitall_on_error block_error_percentiles gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: the \
+    "block_error_percentiles gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: the \
      load without this option, in which every job runs to its own end",
     "apptag apptag_mask arguments bindname brick busy_poll cdb_len chunk_size clientname clustername conf cont \
      cpuchunks cpuload cpumode cuda_io deac donorname exit_on_io_done grace_time hdfs_use_direct hdfsdirectory \

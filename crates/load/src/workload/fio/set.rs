@@ -2,7 +2,7 @@
 
 use super::content::BytePattern;
 use super::iolog::parse_replay_skip;
-use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, RateTarget};
+use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, FileOrder, JOBS_MAX, Job, RateTarget};
 use super::options::{KnownOption, Support, find, has_no_effect, nearest};
 use super::parse::{
     OptionValue, cpus, cpus_of_mask, cpus_of_nodes, distributions, file_sizes, filenames, latency_percentile,
@@ -21,9 +21,6 @@ impl Job {
     /// Applies the options of `section`. Adds errors to `problems`, and options without effect to `warnings`.
     pub fn apply_section(&mut self, section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
         self.given_options.clear();
-        if section.options.iter().any(|given| given.position == COMMAND_LINE) {
-            self.given_options.push(("name".into(), section.name.clone()));
-        }
         // Sizes depend on kb_base, wherever it is given.
         let mut options: Vec<_> = section.options.iter().collect();
         options.sort_by_key(|given| given.name != "kb_base");
@@ -67,7 +64,7 @@ impl Job {
                 }
             }
         }
-        contradictions(section, problems);
+        contradictions(section, problems, warnings);
     }
 
     fn set(&mut self, option: &KnownOption, given_option: &GivenOption) -> Result<(), String> {
@@ -138,6 +135,9 @@ impl Job {
             "nrfiles" => self.nrfiles = count(1, 1_024)?,
             "rw" => self.set_rw(text)?,
             "ioengine" => {
+                // fio compares only these letters.
+                let is_libaio = text.starts_with("aio") || text.starts_with("linuxaio");
+                let text = if is_libaio { "libaio" } else { text };
                 self.ioengine = Some(text.to_owned());
                 (self.is_null, self.is_passthrough, self.is_mapped) =
                     (text == "null", text == "io_uring_cmd", text == "mmap");
@@ -166,7 +166,13 @@ impl Job {
                 self.lfsr = parse_word(text, &[("tausworthe", false), ("tausworthe64", false), ("lfsr", true)])?;
             }
             "random_distribution" => self.distribution = distributions(value)?,
-            "file_service_type" => self.random_file = parse_word(text, &[("roundrobin", false), ("random", true)])?,
+            "file_service_type" => {
+                let (order, ops) = text.split_once(':').unwrap_or((text, "1"));
+                let orders = [FileOrder::InTurn, FileOrder::Random, FileOrder::OneByOne];
+                let words = ["roundrobin", "random", "sequential"].into_iter().zip(orders).collect::<Vec<_>>();
+                self.file_order = parse_word(order, &words)?;
+                self.file_ops = number(ops, Unit::Kilo(self.kb_base))?.max(1);
+            }
             "fsync" => self.flush_every[0] = count(0, u64::MAX)?,
             "fdatasync" => self.flush_every[1] = count(0, u64::MAX)?,
             "sync_file_range" => (self.write_back, self.flush_every[2]) = write_back(text)?,
@@ -203,6 +209,7 @@ impl Job {
             "startdelay" => self.start_delay_ns = value.seconds_ns()?,
             "end_fsync" | "fsync_on_close" => self.end_flush = yes()?,
             "exitall" => self.exit_all = yes()?,
+            "exitall_on_error" => self.exit_all_on_error = yes()?,
             "exit_what" => {
                 let jobs = [("group", ExitWhat::Group), ("stonewall", ExitWhat::Stonewall), ("all", ExitWhat::All)];
                 self.exit_what = parse_word(text, &jobs)?;
@@ -312,7 +319,7 @@ fn set_rates(
 }
 
 /// Finds options of one section that exclude each other.
-fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
+fn contradictions(section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
     let value = |name: &str| {
         let given = section
             .options
@@ -330,7 +337,12 @@ fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
             ));
         }
     };
-    check_pair("direct", "buffered", &|a, b| a != b);
     check_pair("rwmixread", "rwmixwrite", &|a, b| a.saturating_add(b) == 100);
     check_pair("rate", "rate_iops", &|rate, iops| rate == 0 || iops == 0);
+    if let (Some((_, direct)), Some((given, buffered))) = (value("direct"), value("buffered"))
+        && direct == buffered
+    {
+        let why = "direct and buffered contradict each other - the last of them counts";
+        warnings.push(Problem::new(&given.position, why));
+    }
 }

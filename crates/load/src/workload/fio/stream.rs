@@ -4,7 +4,7 @@ use super::area::Area;
 use super::closed::ClosedLoopBound;
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
-use super::job::{DIRECTIONS, FLUSHES, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
+use super::job::{DIRECTIONS, FLUSHES, FileOrder, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
 use super::thread::{ExitGroups, JobClone, LATENCY_MISSED, RATE_MISSED};
 use super::verify::{OpAddress, Verify};
 use crate::stream::{LOST, Request, Stream};
@@ -56,6 +56,10 @@ pub struct FioStream {
 /// Progress of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
+    /// Index of the current file, and what is left before the next file: bytes, if the files are used one by one;
+    /// otherwise operations.
+    file: usize,
+    file_left: u64,
     /// Index of the next file, if operations use the files in turn.
     next_file: usize,
     /// Number of completed writes.
@@ -121,6 +125,24 @@ impl FioStream {
         }
     }
 
+    /// Ends the stream, because the job failed.
+    #[cold]
+    fn fail(&mut self) {
+        self.finish(self.state.now_ns);
+        if self.thread.job.exit_all_on_error {
+            self.end_others(self.state.now_ns);
+        }
+    }
+
+    /// Ends the jobs of `exit_what` at `at_ns`.
+    fn end_others(&self, at_ns: u64) {
+        if let Some(ExitGroups { groups, ended_groups: ends, .. }) = &self.thread.exit {
+            for group in &groups[ends.clone()] {
+                group.fetch_min(at_ns, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// True if the next random operation has a new offset; false if the operation follows the last one.
     #[inline]
     fn is_new_offset(&mut self, direction: usize) -> bool {
@@ -145,11 +167,21 @@ impl FioStream {
     fn choose_area(&mut self) -> usize {
         match self.areas.len() {
             1 => 0,
-            count if self.thread.job.random_file => self.random.below(count as u64) as usize,
             count => {
-                let turn = self.state.next_file;
-                self.state.next_file = (turn + 1) % count;
-                turn
+                let (job, state) = (&self.thread.job, &mut self.state);
+                if state.file_left == 0 {
+                    let file = match job.file_order {
+                        FileOrder::Random => self.random.below(count as u64) as usize,
+                        FileOrder::InTurn | FileOrder::OneByOne => state.next_file,
+                    };
+                    (state.file, state.next_file) = (file, (file + 1) % count);
+                    let is_whole = job.file_order == FileOrder::OneByOne;
+                    state.file_left = if is_whole { self.areas[file].used_bytes } else { job.file_ops };
+                }
+                if job.file_order != FileOrder::OneByOne {
+                    state.file_left -= 1;
+                }
+                state.file
             }
         }
     }
@@ -261,6 +293,9 @@ impl FioStream {
         let (is_jump, unit) = (self.is_new_offset(direction), self.units[direction]);
         let (offset, len) = self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
         self.areas[area].advance_window(len);
+        if self.thread.job.file_order == FileOrder::OneByOne {
+            self.state.file_left = self.state.file_left.saturating_sub(len);
+        }
         self.bytes_left = self.bytes_left.saturating_sub(len);
         (area, self.prioritized(direction, area, offset, len))
     }
@@ -419,6 +454,9 @@ impl Stream for FioStream {
     }
 
     fn on_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
+        if !outcome.is_done() && self.thread.job.exit_all_on_error {
+            self.fail();
+        }
         if self.verify.is_some()
             && let Some(address) = self.address(request)
             && let Some(verify) = &mut self.verify
@@ -474,7 +512,7 @@ impl Stream for FioStream {
         let too_few = || Some((RATE_MISSED, self.min_rates.record(direction, request.len, times)?));
         if let Some((error, reason)) = too_slow.or_else(too_few) {
             self.thread.progress.set_failure(error, reason);
-            self.finish(self.state.now_ns);
+            self.fail();
         }
     }
 
@@ -488,10 +526,8 @@ impl Stream for FioStream {
 
     fn stop(&mut self, at_ns: u64) {
         (self.ops_left, self.state.is_ended) = (0, true);
-        if let Some(ExitGroups { groups, ended_groups: ends, .. }) = &self.thread.exit {
-            for group in &groups[ends.clone()] {
-                group.fetch_min(at_ns, Ordering::Relaxed);
-            }
+        if self.thread.job.exit_all {
+            self.end_others(at_ns);
         }
     }
 

@@ -91,13 +91,12 @@ fn a_sequence_can_skip_and_go_backwards_and_random_places_have_sequences() {
 
 #[test]
 fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_for() {
-    let off = "verify=0\ndo_verify=1\nzonemode=none\nmax_open_zones=0\nread_beyond_wp=0\nunified_rw_reporting=none\nnice=0\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0";
+    let off = "verify=0\ndo_verify=1\nzonemode=none\nmax_open_zones=0\nread_beyond_wp=0\nunified_rw_reporting=none\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0";
     assert!(read(&format!("[a]\nfilename=sim:\n{off}")).is_ok());
     for (option, says) in [
         ("numa_cpu_nodes=1023", "no NUMA node 1023"),
         ("numa_mem_policy=round", "interleave"),
         ("exec_prerun=true", "run them yourself before and after"),
-        ("write_hist_log=x", "give log_hist_msec"),
         ("steadystate_duration=10", "need a criterion"),
         ("read_iolog=/nonexistent/log", "cannot replay the log \"/nonexistent/log\""),
         ("flow=2", "without shares between jobs"),
@@ -503,4 +502,40 @@ fn pauses_and_a_rate_go_together() {
     assert!((iops("thinktime_blocks=10\nrate_ignore_thinktime=1") - 10.0 / 0.15).abs() < 0.01);
     let plan = build(&loads[0], 1 << 20, 1).unwrap().shards.remove(0);
     assert!(matches!(plan.lanes[0].arrival, Arrival::Scheduled(_)) && plan.limits[0].slots == 8);
+}
+
+#[test]
+fn what_fio_takes_with_a_warning_runs_with_a_notice() {
+    let job = |lines: &str| {
+        let (loads, warnings) = read(&format!("[a]\nfilename=sim:\n{}", lines.replace(' ', "\n"))).unwrap();
+        ((*loads[0].threads[0].job).clone(), warnings.join("\n"))
+    };
+    for (lines, says) in [
+        ("direct=1 time_based", "time_based has no effect without a runtime"),
+        ("direct=0 buffered=0", "the last of them counts"),
+        ("direct=1 write_hist_log=h", "write_hist_log has no effect without log_hist_msec"),
+        ("direct=1 nice=-10", "nice has no effect"),
+        ("direct=1 ioengine=null verify=md5", "verify has no effect with ioengine=null"),
+    ] {
+        let (job, warnings) = job(lines);
+        assert!(warnings.contains(says), "{lines}: {warnings}");
+        assert!(job.direct && !job.time_based && job.hist_log.is_none() && !job.verifies(), "{lines}");
+    }
+    assert_eq!(job("ioengine=aio").0.is_sync_engine, job("ioengine=libaio").0.is_sync_engine);
+    // Targets of the operations on three files of two blocks each.
+    let files = |more: &str| {
+        let (loads, _) = read(&format!("[a]\nsize=24k\nnrfiles=3\nrw=read\n{more}")).unwrap();
+        let shapes: Vec<_> = loads[0]
+            .devices
+            .iter()
+            .zip(0..)
+            .map(|(name, at)| DeviceShape::new(name.as_str(), at, 8_192, 512))
+            .collect();
+        let mut stream = planned(&loads[0], &shapes, 1).unwrap().0.shards.remove(0).lanes.remove(0).stream;
+        std::iter::from_fn(|| stream.next()).map(|request| request.target).collect::<Vec<_>>()
+    };
+    assert_eq!(files(""), [0, 1, 2, 0, 1, 2]);
+    assert_eq!(files("file_service_type=roundrobin:2"), [0, 0, 1, 1, 2, 2]);
+    assert_eq!(files("file_service_type=sequential\nbs=4k"), [0, 0, 1, 1, 2, 2]);
+    assert!(files("file_service_type=random:3")[..3].windows(2).all(|pair| pair[0] == pair[1]));
 }

@@ -215,7 +215,10 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
         if of_program.is_some() {
             line.program.push((name, value));
         } else if name == "name" {
-            line.sections.push(Section { name: value.unwrap_or_default(), options: Vec::new() });
+            let name = value.unwrap_or_default();
+            // As in fio, the name is reported among the options of the job.
+            let given = GivenOption::new("name", name.as_str(), COMMAND_LINE);
+            line.sections.push(Section { name, options: vec![given] });
         } else {
             if line.sections.is_empty() {
                 line.sections.push(Section { name: "global".into(), options: Vec::new() });
@@ -423,7 +426,7 @@ mod tests {
         );
         let [global, bench] = &line.sections[..] else { panic!("{:?}", line.sections) };
         assert_eq!(options(global), given("filename=/data/x–f direct=1 rwmixwrite=50 runtime=60"));
-        assert_eq!((bench.name.as_str(), options(bench)), ("bench", given("bs=4k--iodepth")));
+        assert_eq!((bench.name.as_str(), options(bench)), ("bench", given("name=bench bs=4k--iodepth")));
         assert_eq!((line.files, line.program), (vec!["a–b.fio".to_owned()], vec![("output".into(), Some("x".into()))]));
         let errors = command_line(&words("-zz=read --showcmd --bs")).unwrap_err();
         let errors: Vec<_> = errors.iter().map(|error| error.what.as_str()).collect();
