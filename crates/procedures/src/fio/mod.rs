@@ -41,7 +41,7 @@ pub fn lay_out<'a>(
             // The guard does not know the file as flashproof's.
             _ => {
                 let why = too_short(&name, bytes, old_bytes);
-                failure.clone().with_message(format!("{why}; flashproof extends only its own files: {failure}"))
+                Failure::environment(format!("{why}; flashproof extends only its own files: {failure}"))
             }
         };
         if let Some(why) = write_layout(load, signal_handler, &request).map_err(refused)? {

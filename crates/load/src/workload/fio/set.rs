@@ -10,7 +10,7 @@ use super::parse::{
     write_back,
 };
 use super::pattern::Sizes;
-use super::text::{COMMAND_LINE, GivenOption, Problem, Section};
+use super::text::{GivenOption, Problem, Section};
 use super::value::{MICROSECONDS, SECONDS, Unit, number};
 use super::verify::Method;
 use results::units::quoted;
