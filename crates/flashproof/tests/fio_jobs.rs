@@ -242,17 +242,17 @@ fn jobs_of_a_command_overwrite_each_others_data_and_a_job_that_cannot_run_loses_
         let bytes = bench.read(file);
         // Another command needs consent, and so does a file that took the place of the file that was written.
         let line = format!("--size=1m --filename={file} --name=w --rw=write");
-        let ended = bench.program(bench.path("fio"), &words(&line)).expect(3);
+        let ended = bench.program(bench.path("fio"), &words(&line)).expect(1);
         assert!(ended.stderr.contains(file), "{}", ended.stderr);
         assert_eq!(bench.read(file), bytes);
     }
     let line = "--size=1m --name=w1 --filename=new --rw=write --name=w2 --stonewall --filename=v --rw=write";
-    let ended = bench.program(bench.path("fio"), &words(&format!("{line} --output-format=json"))).expect(3);
+    let ended = bench.program(bench.path("fio"), &words(&format!("{line} --output-format=json"))).expect(1);
     let jobs = ended.json()["jobs"].as_array().unwrap().clone();
     assert_eq!((jobs.len(), &jobs[0]["write"]["total_ios"]), (2, &256.into()), "{}", ended.stderr);
     assert_eq!((&jobs[0]["error"], &jobs[1]["error"]), (&0.into(), &22.into()), "as fio reports a job that cannot run");
     let line = "--name=a --filename=nofile --rw=read --output=o.json --output-format=json";
-    bench.program(bench.path("fio"), &words(line)).expect(2);
+    bench.program(bench.path("fio"), &words(line)).expect(1);
     assert_eq!(bench.json_file("o.json")["jobs"][0]["error"], 22);
     assert_eq!(bench.json_file("o.json")["jobs"][0]["job options"]["name"], "a");
 }

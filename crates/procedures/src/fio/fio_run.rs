@@ -153,6 +153,11 @@ impl FioRun {
         entries.filter_map(short).collect()
     }
 
+    /// True if all jobs ended within their ramp time, so that it was measured.
+    fn measures_ramp(&self) -> bool {
+        self.load.threads.iter().all(JobClone::is_done_in_ramp)
+    }
+
     /// Jobs that ended within their ramp time, a sentence each.
     pub fn ended_in_ramp(&self) -> Vec<String> {
         let ended = self.load.entries.iter().enumerate().filter(|(number, _)| {
@@ -313,7 +318,7 @@ impl FioRun {
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
-                elapsed_ns: self.totals.ran_ns + entry.job.ramp_end_ns(),
+                elapsed_ns: self.totals.ran_ns + if self.measures_ramp() { 0 } else { entry.job.ramp_end_ns() },
                 steady: steady_state(first_thread),
                 priorities: by_priority(threads()),
                 // Threads serve several jobs: each job gets CPU time in proportion to its operations.
