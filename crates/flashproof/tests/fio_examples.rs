@@ -12,15 +12,17 @@ use support::Bench;
 /// Examples that flashproof runs.
 const ACCEPTED: &str = "\
      1mbs_clients aio-read backwards-read basic-verify butterfly cmdprio-bssplit cmdprio-percentage \
-     dedupe-global disk-zone-profile exitwhat fio-rand-RW fio-rand-read fio-rand-write fio-seq-RW \
+     disk-zone-profile exitwhat fio-rand-RW fio-rand-read fio-rand-write fio-seq-RW \
      fio-seq-read fio-seq-write fixed-rate-submission fsx iometer-file-access-server jesd219 \
      latency-profile null poisson-rate-submission rand-zones ssd-steadystate ssd-test steadystate \
-     surface-scan example_latency_steadystate tiobench-example waitfor uring-cmd-ng zipf";
+     surface-scan tiobench-example waitfor uring-cmd-ng zipf";
 
 /// Refused examples for files and block devices, with a part of the message.
 const REFUSED: &[(&str, &str)] = &[
     ("cpp_null", "ioengine=cpp_null"),
     ("cross-stripe-verify", "write to the same range"),
+    ("dedupe-global", "dedupe_global=1"),
+    ("example_latency_steadystate", "steadystate_check_interval=10"),
     ("flow", "flow="),
     ("uring-cmd-zoned", "zonemode=zbd"),
     ("zbd-rand-write", "zonemode=zbd"),

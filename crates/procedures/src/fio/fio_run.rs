@@ -220,8 +220,7 @@ impl FioRun {
         let has_ops = |number| self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0);
         let entries = self.load.entries.iter().enumerate();
         let unmeasured = entries.filter(|(number, entry)| {
-            let ends = entry.job.target().is_some_and(|target| !target.keeps_adapting);
-            ends && (counts_from_ns(&self.load, *number) == 0 || !has_ops(*number))
+            entry.job.target().is_some() && (counts_from_ns(&self.load, *number) == 0 || !has_ops(*number))
         });
         unmeasured.map(|(_, entry)| entry.job.name.as_str()).collect()
     }

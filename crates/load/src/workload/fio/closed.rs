@@ -26,8 +26,6 @@ pub struct LatencyTarget {
     pub window_ns: u64,
     /// Percent of operations that must meet the target.
     pub percentile: f64,
-    /// True for `latency_run`: the search continues after the depth is found, and adapts it.
-    pub keeps_adapting: bool,
 }
 
 /// Bound on the operations in flight of a closed loop, in addition to the job's depth.
@@ -153,15 +151,11 @@ impl DepthSearch {
         self.low = depth_before;
         if self.high == Some(depth_before + 1) {
             self.stable += 1;
-            // A depth that missed the target before may meet it now.
-            if self.target.keeps_adapting && self.stable >= 3 {
-                (self.high, self.stable) = (Some(depth_before + 2), 0);
-            }
         }
         let next = self.high.map_or(depth_before * 2, |high| (depth_before + high) / 2);
         self.depth = next.clamp(1, self.depth_max);
         self.is_done = self.is_last && self.depth == depth_before;
-        self.is_last = !self.target.keeps_adapting && self.depth == depth_before;
+        self.is_last = self.depth == depth_before;
         if self.is_last && !self.is_done {
             // The result's window is aligned to seconds of the run, because reports count whole seconds.
             let from_ns = now_ns.div_ceil(NS_PER_SEC) * NS_PER_SEC;
@@ -220,8 +214,7 @@ mod tests {
 
     #[test]
     fn the_depth_doubles_until_it_fails_and_is_then_bisected() {
-        let target =
-            LatencyTarget { latency_ns: 1_000, window_ns: 50_000_000, percentile: 99.0, keeps_adapting: false };
+        let target = LatencyTarget { latency_ns: 1_000, window_ns: 50_000_000, percentile: 99.0 };
         let (depths, search) = tried(target, 64, 99, |depth| u64::from(depth) * 100);
         assert_eq!(
             depths,
@@ -236,13 +229,6 @@ mod tests {
         let (depths, search) = tried(all, 64, 99, |_| 5_000);
         assert!(depths == [1] && search.is_done, "{depths:?}");
         assert_eq!(tried(all, 9, 99, |depth| if depth > 8 { 2_000 } else { 1 }).0, [1, 2, 4, 8, 9, 8, 8]);
-        // The search adapts the depth to the drive until the run ends.
-        let (depths, search) =
-            tried(LatencyTarget { keeps_adapting: true, ..target }, 64, 30, |depth| u64::from(depth) * 100);
-        assert!(
-            !search.is_done && depths.len() == 30 && depths[20..].iter().all(|depth| (9..=11).contains(depth)),
-            "{depths:?}"
-        );
     }
 
     #[test]

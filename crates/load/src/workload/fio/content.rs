@@ -24,10 +24,6 @@ with_defaults! {
         pub dedupe_pct: u64 = 0,
         /// True if repeats come from a working set of buffers, not from the last new buffer.
         pub dedupe_from_set: bool = false,
-        /// Size of the working set of repeated buffers, percent of the job's size.
-        pub working_set_pct: u64 = 5,
-        /// True if jobs repeat each other's buffers.
-        pub dedupe_global: bool = false,
     }
 }
 
@@ -72,6 +68,9 @@ pub(super) fn fill_random(data: &mut [u8], seed: u64, key: Option<u64>) {
     }
 }
 
+/// Size of the working set of repeated buffers, percent of the job's size.
+const WORKING_SET_PCT: u64 = 5;
+
 /// The contents of one stream's writes, in the order of the writes.
 #[derive(Debug)]
 pub(super) struct ContentSource {
@@ -86,13 +85,12 @@ pub(super) struct ContentSource {
 
 impl ContentSource {
     /// Contents of writes of at least `min_bytes` to an area of `area_bytes`.
-    pub(super) fn new(content: ContentOptions, min_bytes: u64, area_bytes: u64, seed: u64, shared_seed: u64) -> Self {
+    pub(super) fn new(content: ContentOptions, min_bytes: u64, area_bytes: u64, seed: u64) -> Self {
         let chunk = if content.chunk_bytes == 0 { min_bytes } else { content.chunk_bytes.min(min_bytes) };
-        let set_buffers = (area_bytes.saturating_mul(content.working_set_pct) / 100 / min_bytes.max(1)).max(1);
-        let set_seed = if content.dedupe_global { shared_seed } else { seed };
+        let set_buffers = (area_bytes.saturating_mul(WORKING_SET_PCT) / 100 / min_bytes.max(1)).max(1);
         let mut random = Random::new(seed);
         let last_seed = random.next_u64();
-        Self { content, segment: chunk as usize, random, last_seed, working_set: (set_seed, set_buffers) }
+        Self { content, segment: chunk as usize, random, last_seed, working_set: (seed, set_buffers) }
     }
 
     pub(super) fn fill(&mut self, data: &mut [u8], key: u64) {
@@ -257,7 +255,7 @@ mod tests {
     #[test]
     fn buffers_repeat_as_often_as_they_are_to() {
         let distinct = |content: ContentOptions| {
-            let mut contents = ContentSource::new(content, 4096, 400 * 4096, 1, 9);
+            let mut contents = ContentSource::new(content, 4096, 2_000 * 4096, 1);
             let mut buffers = HashSet::new();
             let mut data = vec![0; 8192];
             (0..2_000).for_each(|_| {
@@ -271,7 +269,7 @@ mod tests {
         let seen = distinct(repeat.clone());
         assert!((430..570).contains(&seen), "{seen} of 2,000 are new, not a quarter");
         // 1,500 draws from a set of 100.
-        let set = distinct(ContentOptions { dedupe_from_set: true, working_set_pct: 25, ..repeat });
+        let set = distinct(ContentOptions { dedupe_from_set: true, ..repeat });
         assert!((530..670).contains(&set), "{set}");
         assert_eq!(distinct(ContentOptions { dedupe_pct: 100, ..ContentOptions::default() }), 1);
     }

@@ -19,6 +19,9 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+/// Length of an interval.
+const INTERVAL_NS: u64 = NS_PER_SEC;
+
 /// Maximum number of intervals that a criterion covers.
 const INTERVALS_MAX: u64 = 4_000;
 
@@ -43,7 +46,6 @@ with_defaults! {
         pub duration_ns: u64 = 0,
         /// Ramp time before the first interval.
         pub ramp_ns: u64 = 0,
-        pub interval_ns: u64 = NS_PER_SEC,
         /// True if a criterion was given.
         pub is_on: bool = false,
     }
@@ -76,12 +78,11 @@ impl SteadyOptions {
 
     /// Finds contradictions.
     pub(super) fn check(&self) -> Option<&'static str> {
-        let of_criterion = self.duration_ns > 0 || self.ramp_ns > 0 || self.interval_ns != NS_PER_SEC;
+        let of_criterion = self.duration_ns > 0 || self.ramp_ns > 0;
         match () {
-            () if !self.is_on => of_criterion.then_some("steadystate_duration, steadystate_ramp_time and steadystate_check_interval need a criterion - give steadystate=iops:10% or the like"),
-            () if self.interval_ns == 0 => Some("steadystate_check_interval is 0 - give 1s or the like"),
-            () if self.duration_ns < 2 * self.interval_ns => Some("steadystate needs two intervals or more - give steadystate_duration"),
-            () if self.duration_ns / self.interval_ns > INTERVALS_MAX => Some("steadystate_duration has too many intervals - give a longer steadystate_check_interval"),
+            () if !self.is_on => of_criterion.then_some("steadystate_duration and steadystate_ramp_time need a criterion - give steadystate=iops:10% or the like"),
+            () if self.duration_ns < 2 * INTERVAL_NS => Some("steadystate compares intervals of 1 s, at least two - give steadystate_duration=2s or more"),
+            () if self.duration_ns / INTERVAL_NS > INTERVALS_MAX => Some("steadystate_duration is more than 4000 s - give a shorter one"),
             () => None,
         }
     }
@@ -125,7 +126,7 @@ impl SteadyStateDetector {
     /// `begin_ns`: end of the job's start delay and ramp time, nanoseconds of the run.
     pub(super) fn new(options: SteadyOptions, begin_ns: u64) -> Self {
         let from_ns = begin_ns.saturating_add(options.ramp_ns);
-        let next_ns = from_ns.saturating_add(options.interval_ns).into();
+        let next_ns = from_ns.saturating_add(INTERVAL_NS).into();
         Self { options, next_ns, from_ns, ended_ns: u64::MAX.into(), ..Self::default() }
     }
 
@@ -155,13 +156,11 @@ impl SteadyStateDetector {
     #[cold]
     fn close(&self, now_ns: u64) {
         let mut state = locked(&self.state);
-        let SteadyOptions { interval_ns, duration_ns, .. } = self.options;
-        let intervals_max = (duration_ns / interval_ns) as usize;
+        let intervals_max = (self.options.duration_ns / INTERVAL_NS) as usize;
         while !state.attained && now_ns >= self.next_ns.load(Ordering::Relaxed) {
-            let end_ns = self.next_ns.fetch_add(interval_ns, Ordering::Relaxed);
+            let end_ns = self.next_ns.fetch_add(INTERVAL_NS, Ordering::Relaxed);
             let [ops, bytes, latency_ns] = [0, 1, 2].map(|sum: usize| self.sums[sum].swap(0, Ordering::Relaxed));
-            let per_sec = |count: u64| (u128::from(count) * u128::from(NS_PER_SEC) / u128::from(interval_ns)) as u64;
-            state.intervals.push_back([per_sec(ops), per_sec(bytes), latency_ns / ops.max(1)]);
+            state.intervals.push_back([ops, bytes, latency_ns / ops.max(1)]);
             if state.intervals.len() > intervals_max {
                 state.intervals.pop_front();
             }

@@ -43,14 +43,10 @@ with_defaults! {
         pub no_stall: bool = false,
         /// Device for all operations.
         pub redirect: Option<String> = None,
-        /// Percent of the recorded speed.
-        pub time_scale: u64 = 100,
         /// Offsets are rounded down to multiples of this, bytes.
         pub align: u64 = 1,
         /// Divisor of offsets.
         pub scale: u64 = 1,
-        /// Kinds that are left out, by number: reads, writes, trims, flushes.
-        pub skip: [bool; KINDS] = [false; KINDS],
     }
 }
 
@@ -65,16 +61,6 @@ const ACTIONS: [(&str, OpKind); 5] = [
 
 /// Kinds of operations by number.
 const KIND_NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
-
-/// Parses the value of `replay_skip`: `write,trim`.
-pub(super) fn parse_replay_skip(text: &str) -> Result<[bool; KINDS], String> {
-    let mut skip = [false; KINDS];
-    for word in text.split(',') {
-        let kind = KIND_NAMES.iter().position(|known| *known == word.trim());
-        skip[kind.ok_or("the value must be a list of read, write, trim, sync")?] = true;
-    }
-    Ok(skip)
-}
 
 /// Maximum length of an operation, bytes. A trim has no buffer.
 fn len_max(kind: OpKind) -> u64 {
@@ -112,7 +98,7 @@ impl Iolog {
         let log = Self::parse(options, text).map_err(|(line, why)| cannot(format!("line {line}: {why}")))?;
         let writes = log.operations.iter().any(|operation| matches!(kind_number(operation.kind), WRITES | TRIMS));
         if context.readonly && writes {
-            return Err(cannot("the log has writes or trims, which --readonly forbids - leave out --readonly, or give replay_skip=write,trim".into()));
+            return Err(cannot("the log has writes or trims, which --readonly forbids - leave out --readonly".into()));
         }
         match log.operations.iter().all(|operation| kind_number(operation.kind) == FLUSHES) {
             true => Err(cannot("the log has no read, write or trim to replay".into())),
@@ -133,17 +119,14 @@ impl Iolog {
         let (mut first_us, mut now_ns, mut has_times) = (None, 0_u64, is_timed);
         for (at, line) in lines {
             let invalid_line = || (at, format!("{} is not a line of a fio log", quoted(line)));
-            let scaled_ns = |time: u64, unit_ns: u128| {
-                let ns = u128::from(time) * unit_ns * 100 / u128::from(options.time_scale);
-                u64::try_from(ns).map_err(|_| invalid_line())
-            };
+            let in_ns = |time: u64, unit_ns: u64| time.checked_mul(unit_ns).ok_or_else(invalid_line);
             words.clear();
             words.extend(line.split_ascii_whitespace());
             let mut fields = &words[..];
             if is_timed && let [us, others @ ..] = fields {
                 let us: u64 = us.parse().map_err(|_| invalid_line())?;
                 // As in fio, a time before the previous time is replaced by the previous time.
-                now_ns = now_ns.max(scaled_ns(us.saturating_sub(*first_us.get_or_insert(us)), 1_000)?);
+                now_ns = now_ns.max(in_ns(us.saturating_sub(*first_us.get_or_insert(us)), 1_000)?);
                 fields = others;
             }
             let [name, action, offset, len] = match *fields {
@@ -152,7 +135,7 @@ impl Iolog {
                 [_, "wait", ms, ..] if !is_timed => {
                     // As in fio, the wait is in milliseconds since the start of the log, not since the last operation.
                     let ms = ms.parse().map_err(|_| invalid_line())?;
-                    (now_ns, has_times) = (now_ns.max(scaled_ns(ms, 1_000_000)?), true);
+                    (now_ns, has_times) = (now_ns.max(in_ns(ms, 1_000_000)?), true);
                     continue;
                 }
                 [name, action, offset, len] => [name, action, offset, len],
@@ -180,10 +163,8 @@ impl Iolog {
             if operations.len() >= OPERATIONS_MAX {
                 return Err((at, format!("the log has more than {OPERATIONS_MAX} operations - split it")));
             }
-            if !options.skip[kind_number(operation.kind)] {
-                operations.push(operation);
-                at_ns.push(now_ns);
-            }
+            operations.push(operation);
+            at_ns.push(now_ns);
             if files.len() > FILES_MAX {
                 let why = format!("the log has more than {FILES_MAX} files - split it, or give replay_redirect");
                 return Err((at, why));
@@ -298,18 +279,15 @@ mod tests {
         assert_eq!(log.files, ["a", "b"]);
         assert_eq!(log.at_ns[..], [100_000, 100_000, 1_100_000, 2_100_000, 2_100_000], "the last time is repeated");
         assert_eq!((log.end_bytes("a"), log.end_bytes("b"), log.end_bytes("c")), (Some(12_288), Some(4_096), None));
-        let options = ReplayOptions {
-            redirect: Some("c".into()),
-            time_scale: 200,
-            align: 4_096,
-            scale: 3,
-            skip: parse_replay_skip("write,sync").unwrap(),
-            ..ReplayOptions::default()
-        };
+        let options = ReplayOptions { redirect: Some("c".into()), align: 4_096, scale: 3, ..ReplayOptions::default() };
         let log = parse(&options, V3).unwrap();
         let places: Vec<_> = log.operations.iter().map(|operation| (operation.kind, operation.offset)).collect();
-        assert_eq!(places, [(OpKind::Read, 0), (OpKind::Deallocate, 0)]);
-        assert_eq!((&log.files[..], &log.at_ns[..]), (&["c".to_owned()][..], &[50_000, 1_050_000, 1_050_000][..]));
+        assert_eq!(
+            places,
+            [(OpKind::Read, 0), (OpKind::Write, 0), (OpKind::Flush, 0), (OpKind::Deallocate, 0)],
+            "8192 / 3 is rounded down to a multiple of 4096"
+        );
+        assert_eq!(log.files, ["c"]);
         assert!(parse(&ReplayOptions { no_stall: true, ..options }, V3).unwrap().at_ns.is_empty());
     }
 
@@ -341,6 +319,5 @@ mod tests {
         ] {
             assert_eq!(parse(&ReplayOptions::default(), text).map_err(|(at, _)| at), Err(line), "{text}");
         }
-        assert!(parse_replay_skip("reads").is_err());
     }
 }

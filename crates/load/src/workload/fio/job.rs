@@ -221,7 +221,7 @@ with_defaults! {
         /// True if each pause delays all later operations of a rate; false if the job then catches up.
         pub rate_ignores_thinktime: bool = false,
         /// Latency target of the search for a depth.
-        pub latency_target: LatencyTarget = LatencyTarget { latency_ns: 0, window_ns: 0, percentile: 100.0, keeps_adapting: false },
+        pub latency_target: LatencyTarget = LatencyTarget { latency_ns: 0, window_ns: 0, percentile: 100.0 },
         /// Maximum latency of each direction: a slower operation ends the job.
         pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
         /// Bytes skipped between sequential operations; negative: backwards.

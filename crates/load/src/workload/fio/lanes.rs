@@ -125,9 +125,8 @@ impl LaneBuilder<'_> {
             let verifies = job.checks_reads() || job.writes_blocks() && makes_data;
             let verify = verifies.then(|| Verify::new(thread, seed, areas.iter().map(|area| area.len)));
             let verify = verify.transpose().map_err(cannot)?;
-            let contents = (makes_data && !job.content.is_random() && verify.is_none()).then(|| {
-                ContentSource::new(job.content.clone(), job.sizes[WRITES].min_bytes(), area_bytes, seed, self.seed)
-            });
+            let contents = (makes_data && !job.content.is_random() && verify.is_none())
+                .then(|| ContentSource::new(job.content.clone(), job.sizes[WRITES].min_bytes(), area_bytes, seed));
             let mut last_ns = u64::MAX;
             if let Arrival::Scheduled(schedule) = &mut arrival {
                 schedule.count_before(from_ns);

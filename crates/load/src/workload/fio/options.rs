@@ -113,7 +113,6 @@ pub static KNOWN: &[KnownOption] = known! {
     "latency_target" Value = "none": "microseconds: finds the greatest depth, up to iodepth, at which latencies stay below this value, measures at that depth, and ends. Not for clones that are reported together",
     "latency_window" Value = "0": "duration of the test of each depth, in microseconds",
     "latency_percentile" Value = "100": "percent of the operations that must stay below latency_target",
-    "latency_run" Bool = "0": "1: continues after the depth was found, and adapts the depth",
     "max_latency" Value = "none": "microseconds, for reads, writes, trims: after a slower operation the job ends and fails",
     "rate" Value = "none": "bytes per second, for reads, writes, trims: an open loop, see above; 0: no rate",
     "rate_iops" Value = "none": "operations per second, for reads, writes, trims: an open loop, see above; 0: no rate. With several block sizes fio converts this rate to bytes by the smallest size, and issues fewer operations; flashproof issues this many",
@@ -129,7 +128,6 @@ pub static KNOWN: &[KnownOption] = known! {
     "steadystate" ["ss"] Value = "none": "`iops:10%`, `bw:LIMIT`, `lat:LIMIT`: the job ends when all intervals are within this limit of their mean; `iops_slope:1%` and so on: the job ends when the trend of the intervals is flatter than this limit. Clones that are reported together are measured together",
     "steadystate_duration" ["ss_dur"] Value = "none": "time for which the job must be steady, in seconds",
     "steadystate_ramp_time" ["ss_ramp"] Value = "0": "warm-up before steadystate_duration, in seconds",
-    "steadystate_check_interval" ["ss_interval"] Value = "1": "length of an interval, in seconds",
     "prioclass" Value = "none": "I/O priority of all operations: 1 real-time, 2 best-effort, 3 idle (ioprio_set(2)); no effect on simulated drives",
     "prio" Value = "0": "level within the class, from 0 (highest) to 7",
     "priohint" Value = "0": "hint for the device: 0 to 1023",
@@ -158,10 +156,8 @@ pub static KNOWN: &[KnownOption] = known! {
     "read_iolog" Value = "none": "replays the operations of this log of fio (log format 2 or 3) instead of rw, bs, size and filename. If the log has times, operations start at these times (open loop). For traces of blktrace: flashproof storage --replay",
     "replay_no_stall" Bool = "0": "1: ignores the log's times and replays as fast as iodepth allows",
     "replay_redirect" Value = "none": "device or file for all operations of the log",
-    "replay_time_scale" Value = "100": "percent of the recorded speed",
     "replay_align" Value = "1": "offsets are rounded down to multiples of this power of two",
     "replay_scale" Value = "1": "offsets are divided by this",
-    "replay_skip" Value = "none": "kinds of operations that are skipped: `read`, `write`, `trim`, `sync`",
     "log_unix_epoch" Bool = "0": "1: times in logs are milliseconds since 1970",
     "log_window_value" ["log_max_value"] Value = "avg": "what a line of a latency log has of its period: `avg` (or `0`), `max` (or `1`), `both`: the mean, then the maximum",
     "log_issue_time" Bool = "0": "1: adds the time of issue of each operation to the latency logs, in nanoseconds since the measurement began; 0 in lines that average, and in other logs",
@@ -175,13 +171,10 @@ pub static KNOWN: &[KnownOption] = known! {
     "buffer_compress_percentage" Value = "0": "percent of each chunk that is zeros or buffer_pattern",
     "buffer_compress_chunk" Value = "smallest bs": "size of the chunks of buffer_compress_percentage, in bytes",
     "dedupe_percentage" Value = "0": "percent of writes whose data repeats the data of other writes",
-    "dedupe_mode" Value = "repeat": "`repeat`: data of the previous write; `working_set`: data of a random write from the working set",
-    "dedupe_working_set_percentage" Value = "5": "size of the working set, in percent of size",
-    "dedupe_global" Bool = "0": "1: all jobs share one working set",
+    "dedupe_mode" Value = "repeat": "`repeat`: data of the previous write; `working_set`: data of a random write from the working set, which has 5 % of size",
     "verify" Value = "none": "reads written blocks back at the end and compares them; a job that only reads compares the data that it reads. Methods: `crc32c`, `crc32c-intel`, `crc32`, `md5`, `sha256`, `sha512`, `xxhash`; `meta`: checks the header alone; `pattern`: compares with verify_pattern, blocks have no header; `pattern_hdr`: as `pattern`, with headers; `null`: no check",
     "verify_pattern" Value = "none": "data of verified writes, in the form of buffer_pattern; `%o` stands for the offset of the write",
     "verify_interval" Value = "bs": "size of a verify block (default and maximum: the greatest common divisor of all write sizes); each verify block has its own header",
-    "verify_offset" Value = "0": "offset of the header in a verify block",
     "do_verify" Bool = "1": "0: writes are not read back",
     "verify_only" Bool = "0": "1: only verifies: reads and compares what an earlier run of the same job wrote",
     "verify_fatal" Bool = "0": "1: the job ends at the first wrong block",
@@ -228,9 +221,13 @@ static NO_DIFFERENCE: &[&str] = &[
 
 /// Unsupported options with the load that would run without them, in the form of [`NO_DIFFERENCE`].
 static MISSING: &[&str] = &[
-    "verify_pattern_interval verify_policy: the same job; %o is the offset of the whole operation, and all completed \
-     writes are compared",
+    "verify_pattern_interval verify_policy verify_offset: the same job; %o is the offset of the whole operation, all \
+     completed writes are compared, and each block begins with its header",
     "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch: the same writes, without trims",
+    "replay_skip replay_time_scale: all operations of the log, at their recorded times",
+    "latency_run: the search for a depth, then the measurement at that depth",
+    "steadystate_check_interval ss_interval: intervals of 1 s",
+    "dedupe_global dedupe_working_set_percentage: for each job a separate working set of 5 % of its size",
     "merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters: generated operations instead of those of \
      the trace (flashproof storage --replay runs a trace)",
     "exec_prerun exec_postrun: the load without these commands; run them yourself before and after",
@@ -272,13 +269,23 @@ static MISSING: &[&str] = &[
 ];
 
 /// Options for which 0 has an effect.
-const ZERO_COUNTS: [&str; 5] = ["percentage_sequential", "uid", "gid", "plids", "fdp_pli"];
+const ZERO_COUNTS: [&str; 6] =
+    ["percentage_sequential", "uid", "gid", "plids", "fdp_pli", "dedupe_working_set_percentage"];
+
+/// Values with which an unsupported option says what flashproof does anyway.
+const AS_WITHOUT: [(&str, &str); 5] = [
+    ("rw_sequencer", "sequential"),
+    ("replay_time_scale", "100"),
+    ("steadystate_check_interval", "1"),
+    ("ss_interval", "1"),
+    ("dedupe_working_set_percentage", "5"),
+];
 
 /// True if an unsupported option has no effect with `value`.
 pub(super) fn has_no_effect(name: &str, value: Option<&str>) -> bool {
     let Some(value) = value.map(str::trim) else { return false };
     let is_nothing = value == "none" || (!ZERO_COUNTS.contains(&name) && value.parse::<f64>() == Ok(0.0));
-    is_nothing || (name, value) == ("rw_sequencer", "sequential")
+    is_nothing || AS_WITHOUT.contains(&(name, value))
 }
 
 /// Unsupported options of fio's program, and the remedy, in the form of [`NO_DIFFERENCE`].

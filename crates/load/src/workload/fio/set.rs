@@ -1,7 +1,6 @@
 //! Converts a section to a job: options with their values, and contradictions between them.
 
 use super::content::BytePattern;
-use super::iolog::parse_replay_skip;
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, FileOrder, JOBS_MAX, Job, RateTarget};
 use super::options::{KnownOption, Support, find, has_no_effect, nearest};
 use super::parse::{
@@ -83,7 +82,6 @@ impl Job {
             "steadystate" => self.steady.set_criterion(text)?,
             "steadystate_duration" => self.steady.duration_ns = number(text, SECONDS)?,
             "steadystate_ramp_time" => self.steady.ramp_ns = number(text, SECONDS)?,
-            "steadystate_check_interval" => self.steady.interval_ns = number(text, SECONDS)?,
             "invalidate" => self.keeps_cache = !yes()?,
             "pre_read" => self.pre_reads = yes()?,
             "file_append" => self.appends = yes()?,
@@ -97,7 +95,6 @@ impl Job {
             "read_iolog" => self.replay.file = Some(text.to_owned()),
             "replay_no_stall" => self.replay.no_stall = yes()?,
             "replay_redirect" => self.replay.redirect = Some(text.to_owned()).filter(|name| !name.is_empty()),
-            "replay_time_scale" => self.replay.time_scale = count(1, 1_000_000)?,
             "replay_align" => {
                 self.replay.align = count(0, 1 << 40)?.max(1);
                 if !self.replay.align.is_power_of_two() {
@@ -105,7 +102,6 @@ impl Job {
                 }
             }
             "replay_scale" => self.replay.scale = count(0, u64::MAX)?.max(1),
-            "replay_skip" => self.replay.skip = parse_replay_skip(text)?,
             "write_iolog" => self.write_iolog = Some(text.to_owned()),
             "write_hist_log" => self.hist_log = prefix(),
             "log_hist_msec" => self.log_hist_msec = count(0, 3_600_000)?,
@@ -197,7 +193,6 @@ impl Job {
             "latency_target" => self.latency_target.latency_ns = microseconds()?,
             "latency_window" => self.latency_target.window_ns = microseconds()?,
             "latency_percentile" => self.latency_target.percentile = latency_percentile(text)?,
-            "latency_run" => self.latency_target.keeps_adapting = yes()?,
             "max_latency" => {
                 let all = value.by_direction(0, |part| number(part.text, MICROSECONDS))?;
                 self.latency_max_ns = all.map(|ns| unless_zero(ns).unwrap_or(u64::MAX));
@@ -253,7 +248,6 @@ impl Job {
                 }
             }
             "verify_interval" => self.verify.interval = unless_zero(count(0, 1 << 30)?),
-            "verify_offset" => self.verify.header_at = count(0, 1 << 30)?,
             "do_verify" => self.verify.reads_back = yes()?,
             "verify_only" => self.verify.only = yes()?,
             "verify_fatal" => self.verify.is_fatal = yes()?,
@@ -272,8 +266,6 @@ impl Job {
             "dedupe_mode" => {
                 self.content.dedupe_from_set = parse_word(text, &[("repeat", false), ("working_set", true)])?
             }
-            "dedupe_working_set_percentage" => self.content.working_set_pct = count(0, 100)?,
-            "dedupe_global" => self.content.dedupe_global = yes()?,
             name => unreachable!("{name} is in the option table, but no code applies it"),
         }
         Ok(())

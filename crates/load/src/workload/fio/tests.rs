@@ -91,7 +91,7 @@ fn a_sequence_can_skip_and_go_backwards_and_random_places_have_sequences() {
 
 #[test]
 fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_for() {
-    let off = "verify=0\ndo_verify=1\nzonemode=none\nmax_open_zones=0\nread_beyond_wp=0\nunified_rw_reporting=none\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0";
+    let off = "verify=0\ndo_verify=1\nzonemode=none\nmax_open_zones=0\nread_beyond_wp=0\nunified_rw_reporting=none\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0\nreplay_time_scale=100\nss_interval=1\nlatency_run=0";
     assert!(read(&format!("[a]\nfilename=sim:\n{off}")).is_ok());
     for (option, says) in [
         ("numa_cpu_nodes=1023", "no NUMA node 1023"),

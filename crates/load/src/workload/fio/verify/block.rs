@@ -58,24 +58,18 @@ pub(super) struct Blocks {
     pub(super) len: usize,
     /// Start of the run, seconds since 1970.
     sec: u32,
-    /// Buffers: a block with its header moved to the beginning, and the expected data.
-    scratch: [Vec<u8>; 2],
+    /// Buffer for the expected data.
+    scratch: Vec<u8>,
 }
 
 impl Blocks {
     pub(super) fn new(job: Arc<Job>, number: u16, sec: u32) -> Self {
         let (method, len) = (job.verify.method, job.block_bytes() as usize);
-        Self { job, method, number, len, sec, scratch: std::array::from_fn(|_| Vec::with_capacity(len)) }
+        Self { job, method, number, len, sec, scratch: Vec::with_capacity(len) }
     }
 
     /// Fills `block` with the contents that the write `origin` puts at `address`.
     pub(super) fn put(&self, block: &mut [u8], address: BlockAddress, origin: WriteOrigin) {
-        self.put_straight(block, address, origin);
-        self.swap_header(block);
-    }
-
-    /// Like [`Self::put`], with the header at the beginning.
-    fn put_straight(&self, block: &mut [u8], address: BlockAddress, origin: WriteOrigin) {
         self.put_data(block, address, origin.seed);
         if self.method.has_header() {
             let header = Header {
@@ -102,15 +96,6 @@ impl Blocks {
         }
     }
 
-    /// Moves the header of a block between the beginning and `verify_offset`, by swapping bytes.
-    fn swap_header(&self, block: &mut [u8]) {
-        if self.job.verify.header_at > 0 {
-            let (start, rest) = block.split_at_mut(self.job.verify.header_at as usize);
-            let len = self.method.head_bytes() as usize;
-            start[..len].swap_with_slice(&mut rest[..len]);
-        }
-    }
-
     /// Checks a block. `origin`: the write from which the block should come, if known.
     pub(super) fn check(
         &mut self,
@@ -118,18 +103,7 @@ impl Blocks {
         address: BlockAddress,
         origin: Option<WriteOrigin>,
     ) -> Result<(), Box<Damage>> {
-        let mut swapped = std::mem::take(&mut self.scratch[0]);
-        let mut straight = block;
-        if self.job.verify.header_at > 0 {
-            swapped.clear();
-            swapped.extend_from_slice(block);
-            self.swap_header(&mut swapped);
-            straight = &swapped;
-        }
-        let is_right = self.is_right(straight, address, origin);
-        let result = if is_right { Ok(()) } else { Err(self.explain(straight, address, origin)) };
-        self.scratch[0] = swapped;
-        result
+        if self.is_right(block, address, origin) { Ok(()) } else { Err(self.explain(block, address, origin)) }
     }
 
     fn is_right(&mut self, block: &[u8], address: BlockAddress, origin: Option<WriteOrigin>) -> bool {
@@ -181,11 +155,11 @@ impl Blocks {
 
     /// True if the data of `block`, from byte `data_start` on, was generated from the seed in its header.
     fn is_data_of(&mut self, block: &[u8], data_start: usize, header: &Header, address: BlockAddress) -> bool {
-        let mut scratch = std::mem::take(&mut self.scratch[1]);
+        let mut scratch = std::mem::take(&mut self.scratch);
         scratch.resize(block.len(), 0);
         self.put_data(&mut scratch, address, header.seed);
         let is_own_data = scratch[data_start..] == block[data_start..];
-        self.scratch[1] = scratch;
+        self.scratch = scratch;
         is_own_data
             || self
                 .candidate_blocks(block, header, address)
@@ -240,12 +214,7 @@ impl Blocks {
         let (text, expected) = self.damage(block, address, origin);
         let name = self.method.name();
         let text = format!("{name}: verify failed at offset {}, length {}: {text}", address.offset, block.len());
-        let straight = |mut image: Vec<u8>| {
-            self.swap_header(&mut image);
-            image
-        };
-        let received = straight(block.to_vec());
-        Box::new(Damage { file: 0, offset: address.offset, text, received, expected: expected.map(straight) })
+        Box::new(Damage { file: 0, offset: address.offset, text, received: block.to_vec(), expected })
     }
 
     /// Description of a wrong block, and the right block if it can be computed.
@@ -288,10 +257,10 @@ impl Blocks {
         (text, expected)
     }
 
-    /// The block that `origin` writes, with its header at the beginning.
+    /// The block that `origin` writes.
     fn right(&self, address: BlockAddress, origin: WriteOrigin) -> Vec<u8> {
         let mut image = vec![0; self.len];
-        self.put_straight(&mut image, address, origin);
+        self.put(&mut image, address, origin);
         image
     }
 

@@ -20,8 +20,6 @@ with_defaults! {
         pub pattern: Option<BytePattern> = None,
         /// Bytes of a block, which has its own header.
         pub interval: Option<u64> = None,
-        /// Offset of the header in its block.
-        pub header_at: u64 = 0,
         /// True if writes are read back.
         pub reads_back: bool = true,
         /// True if the job writes nothing, and reads the writes of an earlier job.
@@ -104,7 +102,6 @@ impl Job {
     pub(in super::super) fn check_verify(&self) -> impl Iterator<Item = String> {
         let (verify, name) = (&self.verify, self.verify.method.name());
         let (grain, block, head) = (self.size_divisor(), self.block_bytes(), verify.method.head_bytes());
-        let offset_max = block.saturating_sub(head);
         let has_pattern = matches!(verify.method, Method::Pattern | Method::PatternHeader);
         let is_of_one_size = |of: usize| self.sizes[of].min_bytes() == self.sizes[of].max_bytes();
         let has_offsets = verify.pattern.as_ref().is_some_and(|pattern| !pattern.offsets.is_empty());
@@ -120,8 +117,6 @@ impl Job {
                 .then(|| "verify=pattern needs a pattern to compare with - give verify_pattern".into()),
             (block <= head)
                 .then(|| format!("a block of {block} bytes does not hold the {head} bytes of the header of verify={name} - raise bs or verify_interval")),
-            (verify.header_at > 0 && (verify.header_at < head || verify.header_at + head > block))
-                .then(|| format!("verify_offset must be from {head} (the size of the header) to {offset_max}, so that the header fits into a block of {block} bytes")),
             (has_offsets && !self.directions().all(is_of_one_size))
                 .then(|| "verify_pattern with %o has the offset of the operation, which is unknown at the read-back if operations have several sizes - give a single bs".into()),
             (self.reads_back() && self.has_rates())
