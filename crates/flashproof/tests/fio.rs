@@ -263,7 +263,7 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
         ("fio --section=b job.fio", 2, "there is no section called \"b\""),
         (
             "fio --name=a --filename=victim --rw=randread --size=64m",
-            2,
+            3,
             "cannot read 67108864 bytes of victim - it has only 2097152 - lower size",
         ),
         ("fio --name=a --filename=victim --write_bw_log=absent/x --log_avg_msec=1000", 3, "absent/x_bw.1.log"),

@@ -184,3 +184,25 @@ fn files_are_made_and_nothing_else() {
     let mixed = "--name=a --filename=x --size=1m --create_only=1 --name=b --filename=y --size=1m --create_only=0";
     refused(&bench, mixed, 2, "create_only is 1 in \"a\" and 0 in \"b\"");
 }
+
+#[test]
+fn a_file_of_an_earlier_job_is_extended_for_reads_and_a_file_of_the_user_is_not() {
+    let bench = Bench::new();
+    let (_, _) = bench.fio_jobs("--out=write --name=w --filename=data --rw=write --bs=64k --size=4m", 0);
+    let before = bench.read("data");
+    let reads = "--name=r --rw=read --bs=64k --numjobs=4 --offset_increment=1m --size=4m --group_reporting";
+    let (jobs, ended) = bench.fio_jobs(&format!("--out=read --filename=data {reads}"), 0);
+    assert_eq!(jobs[0]["read"]["io_bytes"], 4 * 4 * MIB);
+    assert!(ended.stderr.contains("extending the file data: 7340032 bytes"), "{}", ended.stderr);
+    let after = bench.read("data");
+    assert!(after.len() as u64 == 7 * MIB && after.starts_with(&before));
+    bench.write_victim("victim", 4);
+    let victim = bench.read("victim");
+    refused(
+        &bench,
+        &format!("--filename=victim {reads}"),
+        3,
+        "cannot read 7340032 bytes of victim - it has only 4194304",
+    );
+    assert_eq!(bench.read("victim"), victim);
+}

@@ -4,8 +4,8 @@ use crate::support;
 
 use serde_json::Value;
 use std::fs;
-use std::os::unix::fs::MetadataExt;
-use support::{Bench, LoopDevice, MIB, tool};
+use std::os::unix::fs::{MetadataExt, symlink};
+use support::{Bench, Ended, FLASHPROOF, LoopDevice, MIB, tool, words};
 
 fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
@@ -217,4 +217,105 @@ fn scripts_of_fio_read_the_logs_and_the_json() {
         let samples: Vec<_> = table.lines().skip(1).filter_map(|line| line.split(", ").nth(1)).collect();
         assert_eq!(samples, ["2000"; 4], "{table}");
     }
+}
+
+/// Runs the program under the name fio. Returns the jobs of its JSON output.
+fn as_fio(bench: &Bench, line: &str, code: i32) -> (Vec<Value>, Ended) {
+    if !bench.exists("fio") {
+        symlink(FLASHPROOF, bench.path("fio")).unwrap();
+    }
+    let ended = bench.program(bench.path("fio"), &words(&format!("{line} --output-format=json"))).expect(code);
+    (ended.json()["jobs"].as_array().unwrap().clone(), ended)
+}
+
+#[test]
+fn jobs_of_a_command_overwrite_each_others_data_and_a_job_that_cannot_run_loses_no_results() {
+    let bench = Bench::new();
+    // Blocks of verify, and patterns, have no stamps of the guard.
+    for (file, data) in [("v", "--verify=md5"), ("p", "--buffer_pattern=0xdeadbeef")] {
+        let line = format!(
+            "--size=1m --filename={file} --name=w1 --rw=write {data} --do_verify=0 --name=w2 --stonewall --rw=randwrite {data}"
+        );
+        let (jobs, _) = as_fio(&bench, &line, 0);
+        assert_eq!([0, 1].map(|job: usize| jobs[job]["write"]["total_ios"].as_u64()), [Some(256); 2], "{data}");
+        let bytes = bench.read(file);
+        // Another command needs consent, and so does a file that took the place of the file that was written.
+        let line = format!("--size=1m --filename={file} --name=w --rw=write");
+        let ended = bench.program(bench.path("fio"), &words(&line)).expect(1);
+        assert!(ended.stderr.contains(file), "{}", ended.stderr);
+        assert_eq!(bench.read(file), bytes);
+    }
+    let line = "--size=1m --name=w1 --filename=new --rw=write --name=w2 --stonewall --filename=v --rw=write";
+    let ended = bench.program(bench.path("fio"), &words(&format!("{line} --output-format=json"))).expect(1);
+    let jobs = ended.json()["jobs"].as_array().unwrap().clone();
+    assert_eq!((jobs.len(), &jobs[0]["write"]["total_ios"]), (2, &256.into()), "{}", ended.stderr);
+    assert_eq!((&jobs[0]["error"], &jobs[1]["error"]), (&0.into(), &22.into()), "as fio reports a job that cannot run");
+    let line = "--name=a --filename=nofile --rw=read --output=o.json --output-format=json";
+    bench.program(bench.path("fio"), &words(line)).expect(1);
+    assert_eq!(bench.json_file("o.json")["jobs"][0]["error"], 22);
+    assert_eq!(bench.json_file("o.json")["jobs"][0]["job options"]["name"], "a");
+}
+
+#[test]
+fn a_run_reads_one_device_and_writes_another() {
+    let bench = Bench::new();
+    let rate = "--direct=1 --rate_iops=100 --time_based --runtime=2";
+    let line =
+        format!("{rate} --name=r --filename=sim:name=a --rw=randread --name=w --filename=sim:name=b --rw=randwrite");
+    let (jobs, _) = as_fio(&bench, &line, 0);
+    let counts = |job: &Value| ["read", "write"].map(|kind| job[kind]["total_ios"].as_u64());
+    assert_eq!([counts(&jobs[0]), counts(&jobs[1])], [[Some(200), Some(0)], [Some(0), Some(200)]]);
+    // A file that is only read keeps its data and its size, though another file is written and is longer.
+    bench.write_victim("log", 1);
+    let before = bench.read("log");
+    let line = "--bs=64k --name=r --filename=log --rw=read --name=w --filename=data --rw=write --size=4m";
+    let (jobs, _) = as_fio(&bench, line, 0);
+    assert_eq!([counts(&jobs[0]), counts(&jobs[1])], [[Some(16), Some(0)], [Some(0), Some(64)]]);
+    assert!(bench.read("log") == before && bench.read("data").len() == 4 << 20);
+}
+
+#[test]
+fn logs_of_operations_are_numbered_only_where_they_share_a_name() {
+    let bench = Bench::new();
+    let line = "--filename=sim: --direct=1 --number_ios=3 --rw=read --name=a --write_iolog=one --numjobs=2 --name=b \
+                --write_iolog=other --name=c --stonewall --write_iolog=one";
+    as_fio(&bench, line, 0);
+    let logs = ["one", "one.2", "other", "one.4"].map(|log| bench.text(log).lines().count());
+    assert_eq!(logs, [6; 4], "three operations after three lines");
+    assert!(!bench.exists("other.3") && !bench.exists("one.3"));
+}
+
+#[test]
+fn a_job_that_misses_its_goal_has_fios_error_number() {
+    let bench = Bench::new();
+    let sim = "--name=a --filename=sim:read-us=100+jitter-pct=0 --direct=1 --rw=randread --time_based --runtime=10";
+    for (goal, error) in [
+        ("--max_latency=50", 110),
+        ("--latency_target=50 --latency_window=100ms", 110),
+        ("--rate_iops_min=100000", 5),
+        ("--rate_min=1g", 5),
+    ] {
+        let (jobs, _) = as_fio(&bench, &format!("{sim} {goal}"), 1);
+        assert_eq!(jobs[0]["error"], error, "{goal}");
+        let line = format!("{sim} {goal} --minimal");
+        let ended = bench.program(bench.path("fio"), &words(&line)).expect(1);
+        assert_eq!(ended.stdout.split(';').nth(4), Some(&*error.to_string()), "{goal}: {}", ended.stdout);
+    }
+}
+
+#[test]
+fn a_job_that_ends_within_its_ramp_time_is_reported_whole() {
+    let bench = Bench::new();
+    let line = "--name=r --filename=sim:write-us=1000+jitter-pct=0 --direct=1 --size=32m --rw=write --bs=1m --ramp_time=5 --runtime=10";
+    let (jobs, ended) = as_fio(&bench, line, 0);
+    assert_eq!((&jobs[0]["write"]["total_ios"], &jobs[0]["write"]["clat_ns"]["N"]), (&32.into(), &32.into()));
+    let runtime_ms = jobs[0]["write"]["runtime"].as_u64().unwrap();
+    assert!((32..5_000).contains(&runtime_ms), "{runtime_ms}");
+    assert!(ended.stderr.contains("job \"r\" ended within its ramp_time of 5 s"), "{}", ended.stderr);
+    assert!(!ended.stderr.contains("smaller"), "{}", ended.stderr);
+    // A job that outlasts its ramp is measured from its end, also after a start delay.
+    let paced = line.replace("--size=32m", "--size=1g --rate_iops=10 --startdelay=2");
+    let (jobs, ended) = as_fio(&bench, &paced, 0);
+    assert_eq!((&jobs[0]["write"]["total_ios"], &jobs[0]["write"]["runtime"]), (&100.into(), &10_000.into()));
+    assert!(!ended.stderr.contains("ramp_time"), "{}", ended.stderr);
 }

@@ -311,3 +311,19 @@ fn contents_of_writes_are_those_that_were_asked_for() {
     let set = distinct(written("--dedupe_percentage=90 --dedupe_mode=working_set"));
     assert!((3..25).contains(&set), "{set}");
 }
+
+#[test]
+fn writes_and_their_read_back_have_times_of_their_own() {
+    let bench = Bench::new();
+    // The pauses make the writes take ten times as long as the read-back: after each of 100 writes, 10 ms.
+    let options = "--name=a --rw=write --bs=4k --size=400k --direct=0 --verify=crc32c --thinktime=10ms";
+    for (more, reads_meanwhile) in [("", false), ("--verify_backlog=10", true), ("--loops=2", false)] {
+        let (ours, _) = job(&bench, &format!("{options} {more}"), 0);
+        let of = |kind: &str, field: &str| ours[kind][field].as_u64().unwrap();
+        let (write_ms, read_ms) = (of("write", "runtime"), of("read", "runtime"));
+        assert!(write_ms >= 1_000, "{more}: {ours}");
+        assert_eq!(read_ms >= write_ms, reads_meanwhile, "{more}: {read_ms} ms, writes {write_ms} ms");
+        assert!(reads_meanwhile || write_ms + read_ms <= ours["job_runtime"].as_u64().unwrap() + 2, "{more}: {ours}");
+        assert!(of("write", "bw_bytes").abs_diff(of("write", "io_bytes") * 1_000 / write_ms) <= 1_000, "{more}");
+    }
+}

@@ -29,6 +29,7 @@ mod fio;
 mod fio_examples;
 mod fio_files;
 mod fio_jobs;
+mod fio_test_jobs;
 mod fio_verify;
 mod fleet;
 mod fleet_faults;

@@ -28,6 +28,8 @@ pub enum Schedule {
     Woken(Woken),
     /// Recorded instants.
     Listed(Listed),
+    /// Another schedule with pauses.
+    Paused(Paused),
 }
 
 impl Schedule {
@@ -39,6 +41,7 @@ impl Schedule {
             Self::Poisson(poisson) => poisson.next_ns(),
             Self::Woken(woken) => woken.next_ns(),
             Self::Listed(listed) => listed.next_ns(),
+            Self::Paused(paused) => paused.next_ns(),
         }
     }
 
@@ -250,9 +253,64 @@ impl Listed {
     }
 }
 
+/// When a schedule pauses, and what becomes of the operations due in the pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pauses {
+    pub pause_ns: u64,
+    /// Operations between two pauses; 0: not limited by number.
+    pub ops: u64,
+    /// Time between two pauses; 0: not limited by time.
+    pub work_ns: u64,
+    /// True if each pause delays all later operations; false if the operations due in a pause are due at its end.
+    pub delays_rest: bool,
+}
+
+/// A schedule with pauses, each of which begins when the last operation before the pause is due.
+#[derive(Debug, Clone)]
+pub struct Paused {
+    schedule: Box<Schedule>,
+    pauses: Pauses,
+    /// Operations since the last pause.
+    ops: u64,
+    pause_end_ns: u64,
+    /// Sum of the pauses that delay the next operation.
+    delay_ns: u64,
+}
+
+impl Paused {
+    pub fn new(schedule: Schedule, pauses: Pauses) -> Self {
+        Self { schedule: Box::new(schedule), pauses, ops: 0, pause_end_ns: 0, delay_ns: 0 }
+    }
+
+    fn next_ns(&mut self) -> Option<u64> {
+        let Pauses { pause_ns, ops, work_ns, delays_rest } = self.pauses;
+        let at_ns = self.schedule.next_ns()?.checked_add(self.delay_ns)?.max(self.pause_end_ns);
+        self.ops += 1;
+        let is_due = ops > 0 && self.ops >= ops || work_ns > 0 && at_ns - self.pause_end_ns >= work_ns;
+        if is_due {
+            (self.ops, self.pause_end_ns) = (0, at_ns.checked_add(pause_ns)?);
+            self.delay_ns = self.delay_ns.saturating_add(if delays_rest { pause_ns } else { 0 });
+        }
+        Some(at_ns)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_pause_collects_operations_or_delays_all_later_ones() {
+        let due_ms = |ops, work_ms: u64, delays_rest| {
+            let pauses = Pauses { pause_ns: 25_000_000, ops, work_ns: work_ms * 1_000_000, delays_rest };
+            let even = Schedule::Even(Even::new(Rate::per_sec(100), 0, 1, 0).unwrap());
+            let mut paused = Schedule::Paused(Paused::new(even, pauses));
+            (0..8).map(|_| paused.next_ns().unwrap() / 1_000_000).collect::<Vec<_>>()
+        };
+        assert_eq!(due_ms(3, 0, false), [0, 10, 20, 45, 45, 50, 75, 75], "without pauses: 0, 10, ... 70");
+        assert_eq!(due_ms(3, 0, true), [0, 10, 20, 55, 65, 75, 110, 120]);
+        assert_eq!(due_ms(0, 20, true), [0, 10, 20, 55, 65, 90, 100, 110]);
+    }
 
     const HOUR_NS: u64 = 3_600_000_000_000;
 

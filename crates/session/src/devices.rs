@@ -174,11 +174,12 @@ pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
     collect_all(names.iter().map(|name| name.parse()), Failure::usage)
 }
 
-/// Rejects a file size given for a block device: the size would be ignored, and the whole device used.
+/// Rejects a file size given for block devices alone: the size would be ignored, and the whole device used.
 fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
     let is_block_device =
         |name: &&DeviceName| fs::metadata(name.as_str()).is_ok_and(|of| of.file_type().is_block_device());
-    match spec.device_names.iter().filter(|_| spec.file_size_bytes.is_some()).find(is_block_device) {
+    let device = spec.device_names.first().filter(|_| spec.file_size_bytes.is_some());
+    match device.filter(|_| spec.device_names.iter().all(|name| is_block_device(&name))) {
         Some(device) => Err(Failure::usage(format!(
             "cannot use file-size-mbytes with {device} - it is a block device, and its size is fixed - leave out \
              file-size-mbytes, or name a file"
@@ -197,7 +198,7 @@ fn open_targets<'w, W: Workload + 'w>(
         workloads.clone().filter(move |workload| workload.spec().device_names.contains(&name))
     };
     let unit_bytes = |name: &DeviceName| workloads_on(name).map(Workload::unit_bytes).max().unwrap_or(0);
-    let is_written = |name: &&DeviceName| workloads_on(name).any(Workload::writes);
+    let is_written = |name: &&DeviceName| workloads_on(name).any(|workload| workload.writes_to(name));
     let request = |name: &DeviceName| {
         let mut kinds: Vec<_> = workloads_on(name).map(|workload| format!("{} test", workload.kind())).collect();
         kinds.dedup();

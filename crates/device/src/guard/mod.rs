@@ -195,6 +195,12 @@ impl Guard {
         name == path || facts.is_ok_and(|facts| DeviceNames::of(&facts, &self.root).matches(name) != NameMatch::Other)
     }
 
+    /// The lasting name, such as the serial number, that allows the erasure of the device or file at `path`.
+    pub fn erase_name(&self, path: &str) -> String {
+        let facts = discover::discover(path, &self.root);
+        facts.map_or(path.to_owned(), |facts| DeviceNames::of(&facts, &self.root).lasting_erase_name(path).to_owned())
+    }
+
     fn grant(&self, examined: Vec<Examined>, requests: &[Request]) -> Result<Vec<WriteConsent>, GuardRefusals> {
         let mut consents: Vec<WriteConsent> = Vec::new();
         for (examined, request) in examined.into_iter().zip(requests) {

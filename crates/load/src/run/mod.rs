@@ -236,9 +236,12 @@ impl<W: BlockEngine> Shard<W> {
         self.note_end();
         self.note_silence(self.now_ns);
         self.count_unissued();
-        if self.recorder.is_ramping {
-            // The run ended during its ramp, whose errors still count.
-            self.rotate(self.stop_ns);
+        match (self.recorder.is_ramping, self.is_done()) {
+            (false, _) => {}
+            // Streams that end within the ramp would have no result without it.
+            (true, true) => self.recorder.measure_ramp(),
+            // The run was stopped during its ramp, whose errors still count.
+            (true, false) => self.rotate(self.stop_ns),
         }
         self.rotate(self.stop_ns);
     }

@@ -225,7 +225,7 @@ impl Recorder {
     /// Records a successful operation.
     #[inline]
     pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, lateness: Lateness) {
-        let back_ns = times.completed_ns().saturating_sub(self.ramp_ns);
+        let back_ns = times.completed_ns().saturating_sub(if self.is_ramping { 0 } else { self.ramp_ns });
         self.record(cell, times.intended_ns(), |cell| {
             cell.record(times, unseen_ns, bytes);
             cell.counts.last_back_ns = cell.counts.last_back_ns.max(back_ns);
@@ -324,6 +324,12 @@ impl Recorder {
     /// reports.
     fn used_cpu_ns(&self) -> u64 {
         self.cpu_clock.as_ref().and_then(|clock| clock.ns().ok()).unwrap_or(0)
+    }
+
+    /// Measures the ramp: all of it is part of the first interval.
+    pub(super) fn measure_ramp(&mut self) {
+        (self.ramp_ns, self.is_ramping) = (0, false);
+        self.current.carried.clear();
     }
 
     /// Sends the current interval, ending at `end_ns`, and starts the next.

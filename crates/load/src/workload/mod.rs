@@ -75,6 +75,11 @@ pub trait Workload {
     /// True if the load writes. Read-only loads need no erase consent.
     fn writes(&self) -> bool;
 
+    /// True if the load writes to `device`, one of its devices.
+    fn writes_to(&self, _device: &DeviceName) -> bool {
+        self.writes()
+    }
+
     /// True if this load reads. If not, the warning about unwritten blocks is skipped.
     fn reads(&self) -> bool {
         true

@@ -6,7 +6,7 @@ use conclusions::check::Figures;
 use conclusions::grouped;
 use device::discover::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
-use load::workload::fio::{FioLoad, JobClone, ReportEntry, Size};
+use load::workload::fio::{Counter, FioLoad, JobClone, READS, ReportEntry, Size};
 use report::fio::{
     Cpu, Disk, Durations, FioReport, JobReport, KINDS, KindStats, LatencyTarget, SteadyState, Totals, VerifyTotals,
 };
@@ -32,8 +32,12 @@ pub struct FioRun {
     cpu: Cpu,
     /// Counters of the disks under the load: at the start, and now.
     disks: [Vec<diskstats::Disk>; 2],
+    /// Start of the run, milliseconds since 1970.
+    started_unix_ms: u64,
     /// Logs requested by the jobs.
     pub logs: Logs,
+    /// fio's error number, if the run could not begin.
+    pub error: Option<u64>,
     /// Result of the verdict, once the run has ended.
     pub result: Option<RunResult>,
 }
@@ -49,14 +53,16 @@ impl FioRun {
             usage: None,
             cpu: Cpu::default(),
             disks: Default::default(),
+            started_unix_ms: now_unix_ms(),
             logs: Logs::default(),
+            error: None,
             result: None,
         }
     }
 
     /// Marks the start, after the guard's examination and the layout of files.
-    fn begin(&mut self, devices: usize) {
-        self.devices = devices;
+    fn begin(&mut self, devices: usize, started_unix_ms: u64) {
+        (self.devices, self.started_unix_ms) = (devices, started_unix_ms);
         self.usage = usage().ok();
         self.disks[0] = disks_under(&self.load);
     }
@@ -122,17 +128,18 @@ impl FioRun {
             |entry: usize| self.kinds(entry)[..KINDS - 1].iter().flatten().map(|kind| kind.bytes).sum::<u64>();
         let short = |(number, entry): (usize, &ReportEntry)| {
             let job = &entry.job;
-            let Some(Size::Bytes(size)) = job.size.filter(|_| job.io_size.is_none() && job.number_ios.is_none()) else {
-                return None;
-            };
-            let threads = || self.load.threads_of(number);
+            let is_plain = job.io_size.is_none() && job.number_ios.is_none() && job.skip == 0;
+            let Some(Size::Bytes(size)) = job.size.filter(|_| is_plain) else { return None };
+            let (threads, done_bytes) = (|| self.load.threads_of(number), bytes_of(number));
             let is_alone = threads().all(|thread| Arc::ptr_eq(&thread.job, job));
-            let is_whole = is_alone && threads().all(|thread| thread.is_done() && thread.progress.failure().is_none());
+            let is_measured = !threads().any(JobClone::is_done_in_ramp) || done_bytes > 0;
+            let is_whole = is_alone
+                && is_measured
+                && threads().all(|thread| thread.is_done() && thread.progress.failure().is_none());
             let names = job.names(0).len() as u64;
             let (unit, of_file) = (job.unit_bytes(), size / names);
             let planned_bytes = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
-            let (done_bytes, failed) =
-                (bytes_of(number), self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0));
+            let failed = self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0);
             (is_whole && !job.time_based && !job.trim_write && !failed && done_bytes < planned_bytes).then(|| {
                 format!(
                     "job {} did {} of size={}: its devices are smaller",
@@ -144,6 +151,32 @@ impl FioRun {
         };
         let entries = self.load.entries.iter().enumerate().filter(|(_, entry)| entry.job.steady == Default::default());
         entries.filter_map(short).collect()
+    }
+
+    /// True if all jobs ended within their ramp time, so that it was measured.
+    fn measures_ramp(&self) -> bool {
+        self.load.threads.iter().all(JobClone::is_done_in_ramp)
+    }
+
+    /// Jobs that ended within their ramp time, a sentence each.
+    pub fn ended_in_ramp(&self) -> Vec<String> {
+        let ended = self.load.entries.iter().enumerate().filter(|(number, _)| {
+            let mut threads = self.load.threads_of(*number);
+            threads.all(JobClone::is_done_in_ramp)
+        });
+        let sentence = |(number, entry): (usize, &ReportEntry)| {
+            let (name, ramp) = (quoted(&entry.job.name), units::duration(entry.job.ramp_ns));
+            match self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0) {
+                true => format!(
+                    "job {name} ended within its ramp_time of {ramp}, so its report covers the whole job, without a warm-up"
+                ),
+                false => format!(
+                    "job {name} ended within its ramp_time of {ramp} while other jobs went on, so none of its operations \
+                     were measured - give a shorter ramp_time, more work, or stonewall"
+                ),
+            }
+        };
+        ended.map(sentence).collect()
     }
 
     /// Jobs that move no byte, a sentence each.
@@ -164,6 +197,22 @@ impl FioRun {
         let timed = self.load.threads_of(entry).filter(|thread| !thread.is_done());
         let timed_ns = timed.map(|thread| thread.end_ns().min(self.totals.ran_ns)).max();
         kinds.iter().flatten().map(|kind| kind.last_completion_ns).chain(timed_ns).max().unwrap_or(0)
+    }
+
+    /// Time of an entry for each kind of operation, nanoseconds. In a job that reads its writes back, writes and
+    /// read-backs have separate times, as in fio.
+    fn kinds_ns(&self, entry: usize, begin_ns: u64, end_ns: u64) -> [u64; KINDS] {
+        let kind_ns = |thread: &JobClone, kind: usize| {
+            let [own_ns, read_back_ns] = thread.progress.phases_ns.each_ref().map(Counter::get);
+            match (thread.job.reads_back_at_end(), kind) {
+                (false, _) => end_ns.saturating_sub(begin_ns),
+                (true, READS) if thread.job.reads_meanwhile() => own_ns + read_back_ns,
+                (true, READS) => read_back_ns,
+                (true, _) => own_ns,
+            }
+        };
+        let longest_ns = |kind| self.load.threads_of(entry).map(|thread| kind_ns(thread, kind)).max();
+        std::array::from_fn(|kind| longest_ns(kind).unwrap_or(0).max(1))
     }
 
     /// Names of jobs that searched for a depth, but did not measure at the depth found.
@@ -239,6 +288,10 @@ impl FioRun {
             let kinds = self.kinds(number);
             let threads = || self.load.threads_of(number);
             let level_ops = |level: usize| threads().map(|thread| thread.progress.levels[level].get()).sum();
+            let counts_from_ns =
+                Some(counts_from_ns(&self.load, number)).filter(|from_ns| *from_ns < self.totals.ran_ns);
+            let begin_ns = counts_from_ns.unwrap_or_default().max(entry.job.from_ns());
+            let end_ns = self.end_ns(number, &kinds);
             JobReport {
                 name: entry.job.name.clone(),
                 group: entry.group,
@@ -253,18 +306,18 @@ impl FioRun {
                     window_us: target.window_ns / 1_000,
                     percentile: target.percentile,
                 }),
-                begin_ns: Some(counts_from_ns(&self.load, number))
-                    .filter(|from_ns| *from_ns < self.totals.ran_ns)
-                    .unwrap_or_default()
-                    .max(entry.job.start_delay_ns),
-                end_ns: self.end_ns(number, &kinds),
+                begin_ns,
+                end_ns,
+                kinds_ns: self.kinds_ns(number, begin_ns, end_ns),
+                error: self.error.or_else(|| threads().find_map(|thread| thread.progress.error())),
+                started_unix_ms: self.started_unix_ms,
                 levels: std::array::from_fn(level_ops),
                 kinds,
                 verified: self.verified(number),
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
-                ran_ns: self.totals.ran_ns,
+                elapsed_ns: self.totals.ran_ns + if self.measures_ramp() { 0 } else { entry.job.ramp_end_ns() },
                 steady: steady_state(first_thread),
                 priorities: by_priority(threads()),
                 // Threads serve several jobs: each job gets CPU time in proportion to its operations.
@@ -302,8 +355,9 @@ fn by_priority<'a>(threads: impl Iterator<Item = &'a JobClone>) -> Vec<(usize, u
 
 /// Start of the reported part of an entry, nanoseconds since counting began.
 fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
-    let from_ns =
-        load.threads_of(entry).map(|thread| thread.progress.counts_from_ns.get().saturating_sub(thread.job.ramp_ns));
+    let from_ns = load
+        .threads_of(entry)
+        .map(|thread| thread.progress.counts_from_ns.get().saturating_sub(thread.job.ramp_end_ns()));
     from_ns.max().unwrap_or(0)
 }
 
@@ -333,7 +387,7 @@ pub struct FioRunObserver<'a> {
 impl RunObserver for FioRunObserver<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         let Some(fio_run) = self.runs.last_mut() else { return };
-        fio_run.begin(manifest.devices.len());
+        fio_run.begin(manifest.devices.len(), manifest.started_unix_ms);
         // Not before the guard has consented: a refused run changes no earlier log.
         match Logs::create(&fio_run.load, self.force, manifest.started_unix_ms) {
             Ok(logs) => fio_run.logs = logs,
@@ -367,7 +421,15 @@ impl RunObserver for FioRunObserver<'_> {
         let last_run = self.runs.last();
         let by_trigger = self.trigger.pulled.get().cloned().into_iter().collect();
         last_run.map_or_else(Vec::new, |ran| {
-            [by_trigger, ran.cut_short(), ran.beyond_the_end(), ran.null_jobs(), verify_notes(&ran.load)].concat()
+            [
+                by_trigger,
+                ran.ended_in_ramp(),
+                ran.cut_short(),
+                ran.beyond_the_end(),
+                ran.null_jobs(),
+                verify_notes(&ran.load),
+            ]
+            .concat()
         })
     }
 }
@@ -393,6 +455,7 @@ fn disks_of(runs: &[FioRun]) -> Vec<Disk> {
             for (direction, did) in [read, write].into_iter().enumerate() {
                 sum.ios[direction] += did.completed;
                 sum.merges[direction] += did.merged;
+                sum.sectors[direction] += did.sectors;
                 sum.ticks[direction] += did.time_ms;
             }
             sum.in_queue += queue_ms;

@@ -40,19 +40,19 @@ impl LogKind {
         }
     }
 
-    /// Value of a log line. Source: fio's `add_bw_sample()` and `add_iops_sample()` for single operations.
-    fn value(self, sample: &Sample, is_max: bool) -> u64 {
+    /// Mean and maximum of a log line. Source: fio's `add_bw_sample()` and `add_iops_sample()` for single operations.
+    fn values(self, sample: &Sample) -> [u64; 2] {
         let Sample { ops, bytes, latency_ns, length_ns, max_ns, .. } = *sample;
         let per_sec = |count: u64| u128::from(count) * 1_000_000_000 / u128::from(length_ns.max(1));
         let value = match self {
             Self::Bandwidth if length_ns == 0 => u128::from(bytes) * 1_000_000 / u128::from(latency_ns.max(1)),
             Self::Bandwidth => per_sec(bytes) / 1_024,
-            Self::Latency | Self::Histogram if is_max => u128::from(max_ns),
             Self::Latency | Self::Histogram => u128::from(latency_ns / ops.max(1)),
             Self::Iops if length_ns == 0 => 1,
             Self::Iops => per_sec(ops),
         };
-        u64::try_from(value).unwrap_or(u64::MAX)
+        let value = u64::try_from(value).unwrap_or(u64::MAX);
+        [value, if self == Self::Latency { max_ns } else { value }]
     }
 
     /// A line of the log. `begin_ms`: milliseconds added to the time of the line.
@@ -70,8 +70,14 @@ impl LogKind {
             true => format!("{:#06x}", sample.priority),
             false => u8::from(sample.priority >> 13 == REAL_TIME).to_string(),
         };
-        let value = self.value(sample, job.log_max_value);
-        format!("{ms}, {value}, {}, {bytes}{offset}, {priority}\n", sample.direction)
+        let issued_ns = match self {
+            Self::Latency if sample.length_ns == 0 => sample.end_ns.saturating_sub(sample.latency_ns),
+            _ => 0,
+        };
+        let issued = if job.log_issue_time { format!(", {issued_ns}") } else { String::new() };
+        let values = self.values(sample).into_iter().zip(job.log_values).filter(|(_, is_logged)| *is_logged);
+        let values: String = values.map(|(value, _)| format!("{value}, ")).collect();
+        format!("{ms}, {values}{}, {bytes}{offset}, {priority}{issued}\n", sample.direction)
     }
 }
 
@@ -106,7 +112,8 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
 fn iologs_of(load: &FioLoad) -> impl Iterator<Item = (usize, PathBuf)> {
     load.threads.iter().enumerate().filter_map(|(clone_index, thread)| {
         let name = thread.job.write_iolog.as_ref()?;
-        Some((clone_index, if thread.number == 1 { name.into() } else { format!("{name}.{}", thread.number).into() }))
+        let is_first = thread.clone == 0 && !thread.job.numbers_iolog;
+        Some((clone_index, if is_first { name.into() } else { format!("{name}.{}", thread.number).into() }))
     })
 }
 
@@ -163,7 +170,7 @@ impl Logs {
             let clone_samples = &taken_samples[clone_index][usize::from(log == LogKind::Histogram)];
             let Some(samples) = clone_samples.as_ref().filter(|samples| !samples.is_empty()) else { continue };
             let job = &load.threads[clone_index].job;
-            let begin_ms = if job.log_unix_epoch { self.started_unix_ms + job.ramp_ns / 1_000_000 } else { 0 };
+            let begin_ms = if job.log_unix_epoch { self.started_unix_ms + job.ramp_end_ns() / 1_000_000 } else { 0 };
             let text: String = samples.iter().map(|sample| log.line(sample, job, begin_ms)).collect();
             for (path, _) in paths.iter().filter(|(_, is_filled)| *is_filled) {
                 self.append(path, &text)?;
@@ -227,5 +234,12 @@ mod tests {
             "500, 50000, 1, 0, 0, 0\n"
         );
         assert_eq!(LogKind::Iops.line(&mean, &plain, 0), "500, 200, 1, 0, 0\n");
+        let all = Job { log_values: [true, true], log_issue_time: true, ..with_offset };
+        assert_eq!(LogKind::Latency.line(&operation, &all, 0), "1, 152970, 152970, 1, 8192, 40960, 0, 1847029\n");
+        assert_eq!(
+            LogKind::Latency.line(&Sample { max_ns: 90_000, ..mean.clone() }, &all, 0),
+            "500, 50000, 90000, 1, 0, 40960, 0, 0\n"
+        );
+        assert_eq!(LogKind::Iops.line(&mean, &all, 0), "500, 200, 200, 1, 0, 40960, 0, 0\n");
     }
 }

@@ -33,8 +33,18 @@ pub fn lay_out<'a>(
 ) -> Result<(), Failure> {
     for load in layouts {
         let (name, bytes) = (load.devices[0].clone(), load.file_size_bytes.unwrap_or(0));
-        console::notice(&format!("laying out the file {name}: {bytes} bytes"));
-        if let Some(why) = write_layout(load, signal_handler, &request)? {
+        let old_bytes = load.threads[0].job.offset.bytes_of(bytes);
+        let verb = if old_bytes > 0 { "extending" } else { "laying out" };
+        console::notice(&format!("{verb} the file {name}: {bytes} bytes"));
+        let refused = |failure: Failure| match old_bytes {
+            0 => failure,
+            // The guard does not know the file as flashproof's.
+            _ => {
+                let why = too_short(&name, bytes, old_bytes);
+                Failure::environment(format!("{why}; flashproof extends only its own files: {failure}"))
+            }
+        };
+        if let Some(why) = write_layout(load, signal_handler, &request).map_err(refused)? {
             return Err(Failure::environment(format!("cannot lay out the file {name} - {why}")));
         }
     }
@@ -54,6 +64,9 @@ pub fn write_layout<'a>(
     let verdict = run(request, signal_handler, &mut NoObserver)?.recorded()?;
     Ok((verdict.outcome != Outcome::Measured).then(|| verdict.reason().unwrap_or_default().to_owned()))
 }
+
+/// Unit of the size of a file that a layout keeps.
+const LAYOUT_BLOCK: u64 = 4_096;
 
 /// Object at a path.
 enum PathState {
@@ -77,13 +90,20 @@ fn path_state(name: &str) -> PathState {
     }
 }
 
+fn too_short(name: &DeviceName, required_bytes: u64, len: u64) -> String {
+    format!(
+        "cannot read {required_bytes} bytes of {name} - it has only {len} - lower size (or leave it out to read all), or \
+         name another file"
+    )
+}
+
 /// Settles the file sizes of `load`, and returns the loads that write files first. `known_sizes` has the files of
 /// earlier runs with their sizes; the files of this run are inserted.
 ///
 /// Errors: a missing file of unknown size; files and devices in one run.
 pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, u64>) -> Result<Vec<FioLoad>, Failure> {
     let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
-    let (writes, lays_out) = (load.writes(), load.reads() || load.jobs().any(|job| job.overwrite));
+    let lays_out = load.reads() || load.jobs().any(|job| job.overwrite);
     for name in &load.devices.clone() {
         if name.drive().is_some() {
             continue;
@@ -95,19 +115,20 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
             load.appended.insert(name.to_string(), end);
         }
         let required_bytes = load.required_file_bytes(name);
+        // The layout keeps the data that the file has, in whole blocks.
+        let kept_bytes = if let PathState::File(len) = state { len / LAYOUT_BLOCK * LAYOUT_BLOCK } else { 0 };
         let (size, is_short) = match (state, required_bytes) {
             (PathState::Device, _) => {
-                device.get_or_insert_with(|| name.clone());
+                if load.writes_to(name) {
+                    device.get_or_insert_with(|| name.clone());
+                }
                 continue;
             }
-            // Laying out this file would overwrite existing data of the user.
+            // As fio, flashproof does not extend a file for the reads of a log.
             (PathState::File(len), Some(required_bytes))
-                if !writes && (1..required_bytes).contains(&len) && !known_sizes.contains_key(name.as_str()) =>
+                if !load.writes_to(name) && load.replays_log() && len < required_bytes =>
             {
-                return Err(Failure::usage(format!(
-                    "cannot read {required_bytes} bytes of {name} - it has only {len} - lower size (or leave it out to read \
-                     all), or name another file"
-                )));
+                return Err(Failure::usage(too_short(name, required_bytes, len)));
             }
             (PathState::File(len), required_bytes) => {
                 (required_bytes.unwrap_or(len).max(len), required_bytes.is_some_and(|wanted| len < wanted))
@@ -120,11 +141,13 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
                 )));
             }
         };
-        sizes.push(size);
+        if load.writes_to(name) {
+            sizes.push(size);
+        }
         known_sizes.insert(name.to_string(), size);
         // As in fio, also for mixed loads: reads of unwritten blocks would not reach the drive.
         if is_short && lays_out && !load.appends_to(name) {
-            layouts.push(layout(name, 0, size)?);
+            layouts.push(layout(name, kept_bytes, size - kept_bytes)?);
         }
     }
     if !load.appended.is_empty() && sizes.iter().any(|size| *size != sizes[0]) {
@@ -133,23 +156,20 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
              separately (stonewall)",
         ));
     }
-    match (device, sizes.into_iter().max()) {
-        (Some(device), Some(_)) if writes => {
-            return Err(Failure::usage(format!(
-                "cannot write to files and to {device} in one run - run them separately (stonewall)"
-            )));
-        }
-        (None, size) if writes => load.file_size_bytes = size,
-        _ => {}
+    load.file_size_bytes = sizes.into_iter().max();
+    match device.filter(|_| load.file_size_bytes.is_some()) {
+        Some(device) => Err(Failure::usage(format!(
+            "cannot write to files and to {device} in one run - run them separately (stonewall)"
+        ))),
+        None => Ok(layouts),
     }
-    Ok(layouts)
 }
 
 /// The load that writes `bytes` to the file `name`, or to the device `name` from `offset` on. For a device, the caller
 /// clears the load's file size.
 pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Failure> {
-    // Largest operation that divides the size.
-    let block = 1_u64 << bytes.trailing_zeros().min(20);
+    // Largest operation that divides offset and size.
+    let block = 1_u64 << (offset | bytes).trailing_zeros().min(20);
     let options = [
         ("filename", name.as_str().replace(':', "\\:")),
         ("rw", "write".into()),
@@ -163,7 +183,7 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Fai
     let section = Section { name: "layout".into(), options };
     let parsed_load = load_of(&[section], false).ok().flatten();
     let cannot = || Failure::usage(format!("cannot create a file called {}", quoted(name.as_str())));
-    Ok(FioLoad { file_size_bytes: Some(bytes), ..parsed_load.ok_or_else(cannot)? })
+    Ok(FioLoad { file_size_bytes: Some(offset + bytes), ..parsed_load.ok_or_else(cannot)? })
 }
 
 /// The load of jobs that depend on no file, variable or machine; `None` without a job.

@@ -1,5 +1,5 @@
-//! fio's JSON, with fio's names in fio's order. flashproof's additions are `wait_ns`, `lag_ns`, `failed`,
-//! `never_issued`, `verdicts`.
+//! fio's JSON, with fio's names in fio's order, and with the names that later versions of fio added. flashproof's
+//! additions are `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`.
 
 use super::{
     Durations, FIO_VERSION, FioReport, JobReport, KindStats, LEVELS, NO_TARGET, SampleStats, SteadyState, VerifyTotals,
@@ -22,7 +22,9 @@ pub fn json(page: &FioReport<'_>, plus: bool) -> String {
     let disks = page.disks.iter().map(|disk| {
         let mut object = Object::default();
         object.put("name", disk.name.as_str());
-        for (name, [reads, writes]) in [("ios", disk.ios), ("merges", disk.merges), ("ticks", disk.ticks)] {
+        for (name, [reads, writes]) in
+            [("ios", disk.ios), ("sectors", disk.sectors), ("merges", disk.merges), ("ticks", disk.ticks)]
+        {
             object.put(format!("read_{name}"), reads);
             object.put(format!("write_{name}"), writes);
         }
@@ -103,17 +105,18 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
     let mut object = Object::default();
     object.put("jobname", job.name.as_str());
     object.put("groupid", job.group);
-    object.put("error", job.error());
+    object.put("job_start", job.started_unix_ms);
+    object.put("error", job.error_number());
     object.put("eta", 0);
     // fio starts its clock before its jobs, and rounds up.
-    object.put("elapsed", job.ran_ns / 1_000_000_000 + 1);
+    object.put("elapsed", job.elapsed_ns / 1_000_000_000 + 1);
     if !job.description.is_empty() {
         object.put("desc", job.description.as_str());
     }
     object.put("job options", options(&job.options));
     for (at, name) in ["read", "write", "trim"].into_iter().enumerate() {
         let kind = job.kinds[at].unwrap_or(&empty);
-        let mut direction = direction(job, kind, page.bandwidth_percent(kind, job.group, at), plus);
+        let mut direction = direction(job, kind, at, page.bandwidth_percent(kind, job.group, at), plus);
         let priorities = priorities(job, at, plus);
         if !priorities.is_empty() {
             direction.put("prios", Json::List(priorities));
@@ -140,8 +143,10 @@ fn job_object(job: &JobReport<'_>, page: &FioReport<'_>, plus: bool) -> Object {
     object.put("latency_depth", job.depth);
     let target = job.target.unwrap_or(NO_TARGET);
     object.put("latency_target", target.latency_ns);
+    object.put("latency_target_ns", target.latency_ns);
     object.put("latency_percentile", target.percentile);
     object.put("latency_window", target.window_us);
+    object.put("latency_window_us", target.window_us);
     if let Some(steady) = &job.steady {
         object.put("steadystate", steadystate(steady));
     }
@@ -186,16 +191,16 @@ fn priorities(job: &JobReport<'_>, direction: usize, plus: bool) -> Vec<Object> 
     of_direction.map(of_priority).collect()
 }
 
-fn direction(job: &JobReport<'_>, kind: &KindStats, bandwidth_percent: f64, plus: bool) -> Object {
+fn direction(job: &JobReport<'_>, kind: &KindStats, at: usize, bandwidth_percent: f64, plus: bool) -> Object {
     let mut object = Object::default();
-    let ran_ns = if kind.ops > 0 { job.own_ns() } else { 0 };
+    let ran_ns = if kind.ops > 0 { job.kinds_ns[at] } else { 0 };
     let per_sec = |count: u64| if ran_ns == 0 { 0.0 } else { count as f64 * 1e9 / ran_ns as f64 };
     object.put("io_bytes", kind.bytes);
     object.put("io_kbytes", kind.bytes >> 10);
     object.put("bw_bytes", per_sec(kind.bytes) as u64);
     object.put("bw", (per_sec(kind.bytes) / 1024.0) as u64);
     object.put("iops", per_sec(kind.ops));
-    object.put("runtime", ran_ns / 1_000_000);
+    object.put("runtime", if ran_ns == 0 { 0 } else { job.kind_ms(at) });
     object.put("total_ios", kind.ops);
     object.put("short_ios", 0);
     object.put("drop_ios", 0);

@@ -45,6 +45,12 @@ pub struct JobReport<'a> {
     pub begin_ns: u64,
     /// End of the reported part, on the same clock.
     pub end_ns: u64,
+    /// Time of each kind of operation, nanoseconds.
+    pub kinds_ns: [u64; KINDS],
+    /// Start of the job's run, milliseconds since 1970.
+    pub started_unix_ms: u64,
+    /// fio's number for the goal that the job missed, if it missed one.
+    pub error: Option<u64>,
     /// Operations by queue depth: 1, 2, 4 ... 64.
     pub levels: [u64; 7],
     /// Recorded data, by kind.
@@ -56,8 +62,8 @@ pub struct JobReport<'a> {
     pub percentiles: Vec<f64>,
     /// Value of the suffix `k`.
     pub kb_base: u64,
-    /// Duration of the job's run, nanoseconds.
-    pub ran_ns: u64,
+    /// Duration of the job's run with its ramp time, nanoseconds.
+    pub elapsed_ns: u64,
     /// The job's share of the run's CPU time.
     pub cpu: Cpu,
     /// Steady state of the job, with `steadystate`.
@@ -131,6 +137,8 @@ pub struct Disk {
     pub name: String,
     /// Reads, writes: operations.
     pub ios: [u64; 2],
+    /// Reads, writes: sectors of 512 bytes.
+    pub sectors: [u64; 2],
     /// Merged reads, merged writes.
     pub merges: [u64; 2],
     /// Reads, writes: time, milliseconds.
@@ -175,6 +183,11 @@ impl JobReport<'_> {
         self.end_ns.saturating_sub(self.begin_ns).max(1)
     }
 
+    /// Time of the operations of one kind, milliseconds. As in fio, no operation takes less than 1 ms.
+    fn kind_ms(&self, at: usize) -> u64 {
+        (self.kinds_ns[at] / 1_000_000).max(1)
+    }
+
     /// Sum of the durations of the job's clones, nanoseconds.
     fn all_ns(&self) -> u64 {
         self.own_ns() * self.jobs as u64
@@ -185,12 +198,12 @@ impl JobReport<'_> {
         ns as f64 * 100.0 / self.all_ns().max(1) as f64
     }
 
-    /// fio's number for the first error: EILSEQ for wrong data, EIO for any other error.
-    fn error(&self) -> u64 {
+    /// fio's error number: EILSEQ for wrong data, EIO for failed operations, or that of the goal that the job missed.
+    fn error_number(&self) -> u64 {
         match self.verified {
             Some(VerifyTotals { wrong_blocks: 1.., .. }) => 84,
             _ if self.errors() > 0 => 5,
-            _ => 0,
+            _ => self.error.unwrap_or(0),
         }
     }
 
@@ -226,10 +239,10 @@ impl JobReport<'_> {
 }
 
 impl<'a> FioReport<'a> {
-    /// Data of one kind of operation from each job of a group that has such operations, with the duration of the job.
+    /// Data of one kind of operation from each job of a group that has such operations, with the time of the kind.
     fn of_group(&self, group: usize, kind: usize) -> Vec<(&'a KindStats, u64)> {
         let jobs = self.jobs.iter().filter(|job| job.group == group);
-        jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.own_ns()))).collect()
+        jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.kinds_ns[kind]))).collect()
     }
 
     /// Mean bandwidth of `kind` as a percentage of the bandwidth of the whole `group`; `at` is the index of the kind.

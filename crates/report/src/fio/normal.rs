@@ -28,7 +28,7 @@ pub fn normal(page: &FioReport<'_>) -> String {
     if !page.disks.is_empty() {
         text += "\nDisk stats (read/write):\n";
     }
-    for Disk { name, ios: [r, w], merges: [rm, wm], ticks: [rt, wt], in_queue, util } in &page.disks {
+    for Disk { name, ios: [r, w], merges: [rm, wm], ticks: [rt, wt], in_queue, util, .. } in &page.disks {
         text += &format!(
             "  {name}: ios={r}/{w}, merge={rm}/{wm}, ticks={rt}/{wt}, in_queue={in_queue}, util={util:3.2}%\n"
         );
@@ -38,7 +38,7 @@ pub fn normal(page: &FioReport<'_>) -> String {
 
 fn job_text(job: &JobReport<'_>, page: &FioReport<'_>) -> String {
     let JobReport { group, jobs, depth, percentiles, .. } = job;
-    let (name, error, pid) = (units::in_one_line(&job.name), job.error(), page.pid);
+    let (name, error, pid) = (units::in_one_line(&job.name), job.error_number(), page.pid);
     let date = units::date(page.unix_ms);
     let mut text = format!("\n{name}: (groupid={group}, jobs={jobs}): err={error:>2}: pid={pid}: {date}\n");
     if !job.description.is_empty() {
@@ -101,10 +101,10 @@ fn per_second(count: u64, ns: u64) -> u64 {
 }
 
 fn direction_text(job: &JobReport<'_>, kind: &KindStats, at: usize, page: &FioReport<'_>) -> String {
-    let (label, ran_ns, binary) = (NAMES[at], job.own_ns(), job.kb_base == 1024);
+    let (label, ran_ns, binary) = (NAMES[at], job.kinds_ns[at], job.kb_base == 1024);
     let iops = short(per_second(kind.ops, ran_ns), 4, false, "");
     let [bw, bw_other] = [binary, !binary].map(|binary| short(per_second(kind.bytes, ran_ns), 4, binary, "B/s"));
-    let (transferred, ran_ms) = (short(kind.bytes, 4, binary, "B"), ran_ns / 1_000_000);
+    let (transferred, ran_ms) = (short(kind.bytes, 4, binary, "B"), job.kind_ms(at));
     let mut text = format!("  {label}: IOPS={iops}, BW={bw} ({bw_other})({transferred}/{ran_ms}msec)");
     if label == "write" {
         text += "; 0 zone resets";
@@ -219,11 +219,11 @@ pub fn terse(page: &FioReport<'_>) -> String {
     let mut text = String::new();
     for job in &page.jobs {
         let name = units::in_one_line(&job.name).replace(';', "_");
-        text += &format!("3;{FIO_VERSION};{name};{};{}", job.group, job.error());
+        text += &format!("3;{FIO_VERSION};{name};{};{}", job.group, job.error_number());
         let empty = KindStats::default();
         for at in 0..2 {
             let kind = job.kinds[at].unwrap_or(&empty);
-            text += &terse_direction(job, kind, page.bandwidth_percent(kind, job.group, at));
+            text += &terse_direction(job, kind, at, page.bandwidth_percent(kind, job.group, at));
         }
         let Cpu { switches, major_faults, minor_faults, .. } = job.cpu;
         let (user, system) = (job.percent(job.cpu.user_ns), job.percent(job.cpu.system_ns));
@@ -239,7 +239,7 @@ pub fn terse(page: &FioReport<'_>) -> String {
                 }
             }
         }
-        for Disk { name, ios: [r, w], merges: [rm, wm], ticks: [rt, wt], in_queue, util } in &page.disks {
+        for Disk { name, ios: [r, w], merges: [rm, wm], ticks: [rt, wt], in_queue, util, .. } in &page.disks {
             text += &format!(";{name};{r};{w};{rm};{wm};{rt};{wt};{in_queue};{util:.2}%");
         }
         if !job.description.is_empty() {
@@ -250,8 +250,8 @@ pub fn terse(page: &FioReport<'_>) -> String {
     text
 }
 
-fn terse_direction(job: &JobReport<'_>, kind: &KindStats, bandwidth_percent: f64) -> String {
-    let ran_ms = if kind.ops > 0 { job.own_ns() / 1_000_000 } else { 0 };
+fn terse_direction(job: &JobReport<'_>, kind: &KindStats, at: usize, bandwidth_percent: f64) -> String {
+    let ran_ms = if kind.ops > 0 { job.kind_ms(at) } else { 0 };
     let per_sec = |count: u64| count.saturating_mul(1_000).checked_div(ran_ms).unwrap_or(0);
     let mut text = format!(";{};{};{};{ran_ms}", kind.bytes >> 10, per_sec(kind.bytes) >> 10, per_sec(kind.ops));
     // Submission is part of clat.

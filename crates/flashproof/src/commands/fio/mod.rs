@@ -7,6 +7,8 @@ mod program;
 
 use super::done;
 use crate::args::{FIO_HELP, FioArgs};
+use device::guard::Guard;
+use engine::DeviceName;
 use load::workload::Workload;
 use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, ParseContext, Problem, Section, command_line, job_file, jobs, options, runs as runs_of,
@@ -28,6 +30,8 @@ use session::user_file::{is_ours, write_file};
 use session::{CompatMode, console};
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -89,48 +93,66 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     other_engines(&loads).iter().for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
     let mut known_sizes = HashMap::new();
-    let layouts: Vec<_> =
-        loads.iter_mut().map(|load| resolve_file_sizes(load, &mut known_sizes)).collect::<Result<_, _>>()?;
+    let mut layouts = Vec::new();
+    for load in &mut loads {
+        let resolved = resolve_file_sizes(load, &mut known_sizes);
+        if resolved.is_err() && compat_mode == CompatMode::Fio {
+            write_report(&program, &report_text(&program, &[unstarted(load.clone())], &global_options(&sections)))?;
+        }
+        layouts.push(resolved?);
+    }
     // Check that the report and the logs can be written.
     program.output.as_deref().map_or(Ok(()), |path| write_output(&program, path, None))?;
     loads.iter().try_for_each(|load| check_logs(load, program.force))?;
     program.trigger.check_unpulled()?;
     let run_dir = RunDirectory::of("fio", program.out.as_deref(), compat_mode)?;
     let signal_handler = SignalHandler::install("the run directory has no verdict", CompatMode::Native)?;
-    let global = sections.iter().filter(|section| section.is_global()).flat_map(|section| {
-        section.options.iter().map(|given| (given.name.clone(), given.value.clone().unwrap_or_else(|| "1".into())))
-    });
     // A file holds only the latest report, and stays unchanged if the guard refuses the run.
     if program.output.is_none() && program.formats.contains(&Format::Normal) {
         let threads = loads.iter().map(|load| load.threads.len()).sum();
         write_report(&program, &header_text(&lines, threads))?;
     }
-    let session = FioCommand {
+    let mut session = FioCommand {
         compat_mode,
+        devices: loads.iter().flat_map(|load| &load.devices).map(DeviceName::to_string).collect(),
+        written: Vec::new(),
+        erase: program.erase.clone(),
         program: &program,
-        global: global.collect(),
+        global: global_options(&sections),
         run_dir: &run_dir,
         signal_handler: &signal_handler,
         text: &text,
         has_several_runs: loads.len() > 1,
     };
     let mut runs: Vec<FioRun> = Vec::new();
-    let mut worst = Outcome::Measured;
+    let (mut worst, mut failure) = (Outcome::Measured, None);
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
-        lay_out(layouts, &signal_handler, |load, dir| session.request(load, dir, String::new(), true))?;
-        if load.jobs().all(|job| job.creates_only) {
-            // The guard creates the files when it opens them.
-            Opened::of(&load.spec(), std::iter::once(&load), &session.consents())?;
-            runs.push(FioRun::new(load));
-            continue;
+        session.allow_own_data(&load);
+        let outcome = session.perform(number, load.clone(), layouts, &mut runs);
+        match outcome {
+            Ok(outcome) => worst = worst.max(outcome),
+            Err(error) => {
+                // The runs before this one are reported. fio also reports the jobs that could not run.
+                runs.truncate(number);
+                if compat_mode == CompatMode::Fio {
+                    runs.push(unstarted(load));
+                }
+                failure = Some(error);
+                break;
+            }
         }
-        runs.push(FioRun::new(load));
-        worst = worst.max(session.run(&session.dir(number), &mut runs)?);
+        let load = &runs[number].load;
+        session.written.extend(load.devices.iter().filter(|name| load.writes_to(name)).filter_map(WrittenFile::of));
         if signal_handler.signal_received().is_some() || runs.last().is_some_and(|ran| ran.load.ends_all_runs()) {
             break;
         }
     }
-    session.show(&runs)?;
+    if failure.is_none() || !runs.is_empty() {
+        session.show(&runs)?;
+    }
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
     if compat_mode == CompatMode::Native {
         console::note(&format!("{run_dir}"));
     }
@@ -142,6 +164,31 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
         CompatMode::Native => worst.exit_code(),
         _ => u8::from(runs.iter().any(has_failed)),
     }))
+}
+
+/// The report on jobs that cannot run: fio's error number is EINVAL.
+fn unstarted(load: FioLoad) -> FioRun {
+    let mut run = FioRun::new(load);
+    run.error = Some(22);
+    run
+}
+
+/// Options of the global sections.
+fn global_options(sections: &[Section]) -> Vec<(String, String)> {
+    let given = sections.iter().filter(|section| section.is_global()).flat_map(|section| &section.options);
+    given.map(|given| (given.name.clone(), given.value.clone().unwrap_or_default())).collect()
+}
+
+/// The report on `runs` in all formats of the command line.
+fn report_text(program: &ProgramOptions, runs: &[FioRun], global: &[(String, String)]) -> String {
+    let page = page(runs, global);
+    let text = |format: &Format| match format {
+        Format::Normal => normal(&page),
+        Format::Json => json(&page, false),
+        Format::JsonPlus => json(&page, true),
+        Format::Terse => terse(&page),
+    };
+    program.formats.iter().map(text).collect()
 }
 
 /// A usage failure with a line for each problem, up to a maximum number of lines.
@@ -304,10 +351,30 @@ fn write_report(program: &ProgramOptions, text: &str) -> Result<(), Failure> {
     }
 }
 
+/// A device or file that a run of this command has written.
+struct WrittenFile {
+    name: String,
+    /// File system and inode.
+    inode: (u64, u64),
+}
+
+impl WrittenFile {
+    fn of(name: &DeviceName) -> Option<Self> {
+        let metadata = fs::metadata(name.as_str()).ok()?;
+        Some(Self { name: name.to_string(), inode: (metadata.dev(), metadata.ino()) })
+    }
+}
+
 /// Data common to all runs of a command.
 struct FioCommand<'a> {
     compat_mode: CompatMode,
     program: &'a ProgramOptions,
+    /// Devices and files of all runs.
+    devices: Vec<String>,
+    /// Devices and files that earlier runs of this command have written.
+    written: Vec<WrittenFile>,
+    /// Devices that the next run may erase.
+    erase: Vec<String>,
     /// Options of the global sections.
     global: Vec<(String, String)>,
     run_dir: &'a RunDirectory,
@@ -317,6 +384,36 @@ struct FioCommand<'a> {
 }
 
 impl FioCommand<'_> {
+    /// Allows the run of `load` to overwrite what earlier runs of this command have written: the blocks of `verify`, for
+    /// example, do not show the guard that they are flashproof's.
+    fn allow_own_data(&mut self, load: &FioLoad) {
+        let is_own = |name: &&DeviceName| {
+            let now = WrittenFile::of(name);
+            now.is_some_and(|now| self.written.iter().any(|old| (&old.name, old.inode) == (&now.name, now.inode)))
+        };
+        let own_names = load.devices.iter().filter(is_own).map(|name| Guard::new(None).erase_name(name.as_str()));
+        self.erase = self.program.erase.iter().cloned().chain(own_names).collect();
+    }
+
+    /// Lays out the files of `load` and performs its run, which is added to `runs`.
+    fn perform(
+        &self,
+        number: usize,
+        load: FioLoad,
+        layouts: Vec<FioLoad>,
+        runs: &mut Vec<FioRun>,
+    ) -> Result<Outcome, Failure> {
+        lay_out(layouts, self.signal_handler, |load, dir| self.request(load, dir, String::new(), true))?;
+        if load.jobs().all(|job| job.creates_only) {
+            // The guard creates the files when it opens them.
+            Opened::of(&load.spec(), std::iter::once(&load), &self.consents())?;
+            runs.push(FioRun::new(load));
+            return Ok(Outcome::Measured);
+        }
+        runs.push(FioRun::new(load));
+        self.run(&self.dir(number), runs)
+    }
+
     /// Directory of run `number`.
     fn dir(&self, number: usize) -> PathBuf {
         if self.has_several_runs {
@@ -328,18 +425,11 @@ impl FioCommand<'_> {
 
     /// Shows the report on `runs`.
     fn show(&self, runs: &[FioRun]) -> Result<(), Failure> {
-        let page = page(runs, &self.global);
-        let form = |format: &Format| match format {
-            Format::Normal => normal(&page),
-            Format::Json => json(&page, false),
-            Format::JsonPlus => json(&page, true),
-            Format::Terse => terse(&page),
-        };
-        write_report(self.program, &self.program.formats.iter().map(form).collect::<String>())
+        write_report(self.program, &report_text(self.program, runs, &self.global))
     }
 
     fn consents(&self) -> Consents<'_> {
-        Consents { erase: &self.program.erase, other_devices: &[], shared: self.program.shared }
+        Consents { erase: &self.erase, other_devices: &self.devices, shared: self.program.shared }
     }
 
     fn request(&self, load: FioLoad, dir: PathBuf, text: String, quiet: bool) -> RunRequest<'_, FioLoad> {
@@ -399,7 +489,10 @@ impl FioCommand<'_> {
             // The part up to the first empty line: the verdict and what decided it.
             let head = text.split("\n\n").next().unwrap_or_default();
             console::notice(if self.program.quiet { head } else { text.trim_end() });
-        } else if verdict.outcome.exit_code() != 0 {
+            return Ok(verdict.outcome);
+        }
+        runs.last().into_iter().flat_map(FioRun::ended_in_ramp).for_each(|note| console::warning(&note));
+        if verdict.outcome.exit_code() != 0 {
             verdict.reasons.iter().for_each(|reason| console::warning(&reason.text));
         }
         Ok(verdict.outcome)

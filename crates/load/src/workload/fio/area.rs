@@ -82,14 +82,16 @@ impl Area {
                 if let OffsetOrder::Mapped(maps) = order {
                     // This operation is sequential: its offset comes from the last operation, not from the random map.
                     // Some of its blocks may be marked in the map already.
-                    map_of(maps, direction).mark_visited(last_end / unit, len / unit);
+                    map_of(maps, direction).mark_visited(last_end / unit, len.div_ceil(unit));
                 }
                 (last_end, len)
             }
             OffsetOrder::Mapped(maps) => {
                 let map = map_of(maps, direction);
                 let first_block = map.next_unvisited(random.below(self.len / unit));
-                (first_block * unit, map.mark_visited(first_block, len_max / unit) * unit)
+                // A size that is not a multiple of the unit leaves a gap after the operation, as in fio.
+                let visited = map.mark_visited(first_block, len_max.div_ceil(unit)) * unit;
+                (first_block * unit, visited.min(len_max))
             }
             OffsetOrder::Drawn(draws) => {
                 let at = draws[direction].as_ref().map_or(0, |(draw, align)| draw.next(random) * align);
@@ -157,6 +159,7 @@ pub(super) fn new_area(
             "the job's range of {len} bytes is smaller than an operation of {largest} bytes - raise size or lower bs"
         )));
     }
+    let used_bytes = job.stepped_bytes(len, device_bytes - start).unwrap_or(used_bytes);
     let needs_alignment = job.direct || job.does[2];
     let min_io = u64::from(shape.min_io_bytes);
     let is_unaligned = |bytes: &u64| !bytes.is_multiple_of(min_io);
@@ -170,18 +173,9 @@ pub(super) fn new_area(
             "{bytes} bytes are not a multiple of {min_io} bytes, to which direct I/O must be aligned - change bs, ba, offset or the step of rw, or set direct=0 to use the page cache"
         )));
     }
-    // If some sizes of a split were not multiples of the smallest size, operations would leave gaps in the map.
     let order = match job.random {
         false => OffsetOrder::Sequential { skip: job.skip },
         true if job.has_map() => {
-            for sizes in directions.iter().map(|direction| &job.sizes[*direction]) {
-                let unit = sizes.min_bytes();
-                if sizes.each().iter().any(|bytes| !bytes.is_multiple_of(unit)) {
-                    return Err(cannot(format!(
-                        "a random map needs block sizes that are multiples of the smallest, {unit} bytes - change bssplit, or add norandommap"
-                    )));
-                }
-            }
             // The unit of a map is the smallest size of its own direction. A smaller unit could leave a gap too small
             // for an operation, and the operation would be truncated.
             let units =

@@ -5,7 +5,7 @@
 //! in fio, the queue drains before a pause and before a smaller depth is tried.
 
 use super::NS_PER_SEC;
-use super::thread::Progress;
+use super::thread::{LATENCY_MISSED, Progress};
 
 /// Pauses of a job (`thinktime`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,7 +132,8 @@ impl DepthSearch {
             // As in fio, the job gives up only if every operation must meet the target.
             self.is_done = self.target.percentile >= 100.0;
             if self.is_done {
-                progress.set_failure("at queue depth 1 an operation took longer than latency_target".into());
+                let reason = "at queue depth 1 an operation took longer than latency_target";
+                progress.set_failure(LATENCY_MISSED, reason.into());
             }
             return self.begin(now_ns);
         }

@@ -2,6 +2,8 @@
 //! Source: `lib/rand.c`, `fill_io_buffer()` and `lib/pattern.c` of fio.
 
 use crate::choice::with_defaults;
+use results::files::{self, Links};
+use std::path::Path;
 use sys::random::Random;
 use sys::salt::{SECTOR_BYTES, STAMP_BYTES, stamp_end};
 
@@ -118,8 +120,8 @@ impl ContentSource {
     }
 }
 
-/// Maximum length of a pattern, as in fio.
-const BYTES_MAX: usize = 512;
+/// Maximum length of a pattern, bytes. fio 3.33 has a maximum of 512 bytes, later versions of 128 MiB.
+const BYTES_MAX: usize = 1 << 20;
 
 /// Bytes of an offset in a pattern.
 const OFFSET_BYTES: usize = 8;
@@ -133,16 +135,19 @@ pub struct BytePattern {
 }
 
 impl BytePattern {
-    /// Parses `text`: a sequence of strings in quotes, decimal and hexadecimal numbers, and `%o` if `has_offsets`. A
-    /// file name between apostrophes is an error; fio reads the pattern from such a file.
+    /// Parses `text`: a sequence of strings in quotes, names of files between apostrophes, decimal and hexadecimal
+    /// numbers, and `%o` if `has_offsets`.
     pub(super) fn parse(text: &str, has_offsets: bool) -> Result<Self, String> {
         let (mut pattern, mut rest) = (Self::default(), text.trim());
         while !rest.is_empty() {
             rest = match rest.as_bytes()[0] {
                 b'\'' => {
-                    return Err(
-                        "flashproof does not read patterns from files - write the bytes of the pattern as 0x...".into(),
-                    );
+                    let (path, rest) =
+                        rest[1..].split_once('\'').ok_or("the name of a file has no closing apostrophe")?;
+                    let bytes = files::read(Path::new(path), Links::Followed, BYTES_MAX as u64)
+                        .map_err(|error| format!("cannot read the pattern - {error}"))?;
+                    pattern.bytes.extend(bytes);
+                    rest
                 }
                 b'"' => {
                     let (string, rest) = rest[1..].split_once('"').ok_or("a string has no closing quote")?;
@@ -286,11 +291,12 @@ mod tests {
         assert_eq!(bytes("%o0xdeadbeef%o").len(), 20);
         assert_eq!(bytes(&format!("0x{}", "fe".repeat(21))), [0xfe; 21]);
         assert_eq!((bytes("0"), bytes("256"), bytes("0xabc")), (vec![0], vec![0, 1], vec![0x0a, 0xbc]));
-        for wrong in ["", "\"a", "0x", "%p", "1 2", "99999999999", "'file'", "-", "é"] {
+        for wrong in ["", "\"a", "0x", "%p", "1 2", "99999999999", "'no-such-file'", "'file", "'/dev/zero'", "-", "é"]
+        {
             assert!(BytePattern::parse(wrong, true).is_err(), "{wrong}");
         }
         assert!(BytePattern::parse("%o", false).is_err() && BytePattern::parse(&"1".repeat(9), true).is_ok());
-        assert!(BytePattern::parse(&format!("0x{}", "00".repeat(513)), true).is_err());
+        assert!(BytePattern::parse(&format!("0x{}", "00".repeat(BYTES_MAX + 1)), true).is_err());
     }
 
     #[test]

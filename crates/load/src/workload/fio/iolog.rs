@@ -62,6 +62,11 @@ const ACTIONS: [(&str, OpKind); 5] = [
 /// Kinds of operations by number.
 const KIND_NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
+/// Maximum length of an operation, bytes. A trim has no buffer.
+fn len_max(kind: OpKind) -> u64 {
+    if kind == OpKind::Deallocate { u32::MAX.into() } else { BLOCK_MAX }
+}
+
 /// An operation of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoggedOp {
@@ -148,9 +153,10 @@ impl Iolog {
             let mut operation = LoggedOp { kind, file: file as u16, offset: offset_on_device, len };
             if kind_number(operation.kind) == FLUSHES {
                 (operation.offset, operation.len) = (0, 0);
-            } else if len == 0 || u64::from(len) > BLOCK_MAX || offset.checked_add(len.into()).is_none() {
+            } else if len == 0 || u64::from(len) > len_max(kind) || offset.checked_add(len.into()).is_none() {
                 let why = format!(
-                    "the length of the operation at offset {offset} is {len} bytes, but must be 1 to {BLOCK_MAX}"
+                    "the length of the operation at offset {offset} is {len} bytes, but must be 1 to {}",
+                    len_max(kind)
                 );
                 return Err((at, why));
             }

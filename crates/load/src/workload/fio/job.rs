@@ -10,13 +10,15 @@ use super::pattern::{Distribution, Sizes};
 use super::priority::PriorityOptions;
 use super::text::{COMMAND_LINE, ParseContext, Problem, Section};
 use super::value::Size;
-use super::verify::VerifyOptions;
+use super::verify::{Method, VerifyOptions};
 use crate::choice::with_defaults;
 use crate::rate::Rate;
+use crate::schedule::Pauses;
 use results::cell::Arrivals;
 use results::units;
 use std::sync::Arc;
 use sys::op::{OpKind, WriteBack, WriteSync};
+use sys::random::Random;
 
 /// Maximum number of clones of a job, and of all jobs together.
 pub(super) const JOBS_MAX: u64 = 4_096;
@@ -39,7 +41,7 @@ const UNTIL_DONE_SEC: u64 = 2 * 86_400;
 pub(super) const DIRECTIONS: usize = 3;
 
 /// Indices of the directions.
-pub(super) const READS: usize = 0;
+pub const READS: usize = 0;
 pub(super) const WRITES: usize = 1;
 pub(super) const TRIMS: usize = 2;
 
@@ -87,6 +89,15 @@ impl RateTarget {
     }
 }
 
+/// Choice of the file of an operation (`file_service_type`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileOrder {
+    InTurn,
+    Random,
+    /// The next file when the one before is done.
+    OneByOne,
+}
+
 /// The jobs that `exitall` ends (`exit_what`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitWhat {
@@ -119,16 +130,17 @@ with_defaults! {
         pub directory: String = String::new(),
         /// Number of the job's own files.
         pub nrfiles: u64 = 1,
-        /// True if the next file is chosen at random, not in turn.
-        pub random_file: bool = false,
+        /// Choice of the next file, after this number of operations.
+        pub file_order: FileOrder = FileOrder::InTurn,
+        pub file_ops: u64 = 1,
         /// Sizes of operations.
         pub sizes: [Sizes; DIRECTIONS] = std::array::from_fn(|_| Sizes::same(4096)),
         /// Alignment of offsets, bytes.
         pub align: [Option<u64>; DIRECTIONS] = [None; DIRECTIONS],
         /// Bytes used of each device or file.
         pub size: Option<Size> = None,
-        /// Size of new files.
-        pub filesize: Option<u64> = None,
+        /// Smallest and largest size of new files.
+        pub filesize: Option<[u64; 2]> = None,
         /// Offset of the first byte used.
         pub offset: Size = Size::Bytes(0),
         /// Increment of `offset` for each further clone.
@@ -192,6 +204,8 @@ with_defaults! {
         pub verify: VerifyOptions = VerifyOptions::default(),
         /// True if random offsets may repeat before every block was visited.
         pub norandommap: bool = false,
+        /// True for `random_generator=lfsr`, which visits every block once even with `norandommap`.
+        pub lfsr: bool = false,
         /// Distribution of random offsets.
         pub distribution: [Distribution; DIRECTIONS] = std::array::from_fn(|_| Distribution::Uniform),
         /// True if each run makes the same random choices.
@@ -204,6 +218,8 @@ with_defaults! {
         pub think_blocks: Option<u64> = None,
         /// Time between two pauses; 0: not limited by time.
         pub think_work_ns: u64 = 0,
+        /// True if each pause delays all later operations of a rate; false if the job then catches up.
+        pub rate_ignores_thinktime: bool = false,
         /// Latency target of the search for a depth.
         pub latency_target: LatencyTarget = LatencyTarget { latency_ns: 0, window_ns: 0, percentile: 100.0 },
         /// Maximum latency of each direction: a slower operation ends the job.
@@ -220,6 +236,8 @@ with_defaults! {
         pub end_flush: bool = false,
         /// True if other jobs end when this job ends.
         pub exit_all: bool = false,
+        /// True if other jobs end when this job fails.
+        pub exit_all_on_error: bool = false,
         pub exit_what: ExitWhat = ExitWhat::Group,
         /// True if the job writes until the device is full.
         pub fills_device: bool = false,
@@ -265,14 +283,18 @@ with_defaults! {
         pub iolog: Option<Arc<Iolog>> = None,
         /// File for a log of the operations.
         pub write_iolog: Option<String> = None,
+        /// True if an earlier job writes its operations to a file of this name, so that this job's files are numbered.
+        pub numbers_iolog: bool = false,
         /// Log of histograms: prefix; period, milliseconds; number of bins that are merged, as a power of two.
         pub hist_log: Option<String> = None,
         pub log_hist_msec: u64 = 0,
         pub log_hist_coarseness: u64 = 0,
         /// True if log lines have the time since 1970.
         pub log_unix_epoch: bool = false,
-        /// True if lines of latency logs have the maximum latency of their period.
-        pub log_max_value: bool = false,
+        /// True if lines of latency logs have the mean, and the maximum, of their period.
+        pub log_values: [bool; 2] = [true, false],
+        /// True if lines of latency logs have the time of the operation's issue.
+        pub log_issue_time: bool = false,
         /// Name of the jobs that must end before this job begins.
         pub waits_for: Option<String> = None,
         /// Options as given in the job's own section.
@@ -291,6 +313,16 @@ impl Job {
             _ => "trim",
         };
         format!("{}{kinds}", if self.random { "rand" } else { "" })
+    }
+
+    /// End of the ramp time that the job asks for, nanoseconds of its run; 0: no ramp time.
+    pub fn ramp_end_ns(&self) -> u64 {
+        if self.ramp_ns > 0 { self.start_delay_ns.saturating_add(self.ramp_ns) } else { 0 }
+    }
+
+    /// Start of the job, nanoseconds after the ramp time.
+    pub fn from_ns(&self) -> u64 {
+        self.start_delay_ns.saturating_sub(self.ramp_end_ns())
     }
 
     /// Latest end of the job, nanoseconds of its run.
@@ -346,14 +378,24 @@ impl Job {
         if kind == FLUSHES {
             return None;
         }
-        self.rate(if self.trim_write { TRIMS } else { kind }).map(Rate::per_sec_f64)
+        let iops = self.rate(if self.trim_write { TRIMS } else { kind })?.per_sec_f64();
+        let Some(Pauses { pause_ns, ops, work_ns, delays_rest }) = self.rate_pauses() else { return Some(iops) };
+        // Operations of a cycle without its pause, and the time in which they are due.
+        let pause = pause_ns as f64 / 1e9;
+        let work = if ops > 0 { ops as f64 / iops } else { work_ns as f64 / 1e9 };
+        Some(match (delays_rest, ops) {
+            (true, _) => iops * work / (work + pause),
+            // The operations that were due in a pause are due at its end, but no more than the next pause allows.
+            (false, 1..) => iops.min(ops as f64 / pause),
+            (false, 0) => iops,
+        })
     }
 
     /// When the operations of a kind are due.
     pub(super) fn arrivals(&self, kind: usize) -> Arrivals {
         match self.iops(kind) {
             None => Arrivals::Unknown,
-            Some(_) if self.iolog.is_some() || self.trim_write => Arrivals::Given,
+            Some(_) if self.iolog.is_some() || self.trim_write || self.rate_pauses().is_some() => Arrivals::Given,
             Some(_) if self.poisson => Arrivals::Random,
             Some(_) => Arrivals::Even,
         }
@@ -378,8 +420,18 @@ impl Job {
         }
     }
 
-    /// Pauses, if any.
+    /// Pauses of a closed loop, if any.
     pub fn think_time(&self) -> Option<ThinkTime> {
+        self.any_think_time().filter(|_| !self.has_rates())
+    }
+
+    /// Pauses of a job with a rate, if any.
+    pub(super) fn rate_pauses(&self) -> Option<Pauses> {
+        let ThinkTime { pause_ns, blocks, work_ns } = self.any_think_time().filter(|_| self.has_rates())?;
+        Some(Pauses { pause_ns, ops: blocks, work_ns, delays_rest: self.rate_ignores_thinktime })
+    }
+
+    fn any_think_time(&self) -> Option<ThinkTime> {
         let pause_ns = self.think_ns.into_iter().max().filter(|_| self.think_ns[0] > 0)?;
         // Default: one operation, then a pause, unless a time is given.
         let blocks = self.think_blocks.unwrap_or(u64::from(self.think_work_ns == 0));
@@ -432,6 +484,12 @@ impl Job {
         self.directions().map(|direction| self.sizes[direction].min_bytes()).min().unwrap_or(4096)
     }
 
+    /// Largest buffer of an operation, bytes. A trim has no buffer.
+    pub fn buffer_bytes(&self) -> u64 {
+        let sizes = self.directions().filter(|direction| *direction != TRIMS || self.trim_write);
+        sizes.map(|direction| self.sizes[direction].max_bytes()).max().unwrap_or(0)
+    }
+
     pub fn largest_bytes(&self) -> u64 {
         self.directions().map(|direction| self.sizes[direction].max_bytes()).max().unwrap_or(0)
     }
@@ -441,7 +499,7 @@ impl Job {
     pub fn operations(&self) -> Option<u64> {
         let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
         let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };
-        let has_others = self.flushes() || self.end_flush || self.trim_write || self.reads_back();
+        let has_others = self.flushes() || self.end_flush || self.trim_write || self.reads_back() || self.skip != 0;
         if self.runtime_ns.is_some() || self.time_based || unit != largest || has_others {
             return None;
         }
@@ -449,16 +507,33 @@ impl Job {
         Some(once.saturating_mul(self.loops))
     }
 
+    /// Bytes of a sequence with steps in a range of `len` bytes, `room` bytes before the end of the device or file. As in
+    /// fio the sequence ends where the next operation does not fit. If a step leads to the end of the device or file
+    /// or beyond, the sequence begins again instead, and has `len` bytes: `None`.
+    pub(super) fn stepped_bytes(&self, len: u64, room: u64) -> Option<u64> {
+        let (unit, skip) = (self.unit_bytes(), u64::try_from(self.skip).ok().filter(|skip| *skip > 0)?);
+        let step = unit.checked_add(skip).filter(|_| unit == self.largest_bytes())?;
+        let ops = len.checked_sub(unit)? / step + 1;
+        (ops.saturating_mul(step) < room).then_some(ops * unit)
+    }
+
     /// True if each block is visited once before any is visited again.
     pub fn has_map(&self) -> bool {
         let uniform = self.directions().all(|direction| self.distribution[direction] == Distribution::Uniform);
-        self.random && !self.norandommap && uniform
+        self.random && (!self.norandommap || self.lfsr) && uniform
     }
 
     /// True if `directions` share one map: a block visited by any of them counts as visited.
     pub(super) fn shares_map(&self, directions: &[usize]) -> bool {
         let unit = |direction: usize| self.sizes[direction].min_bytes();
         directions.iter().all(|direction| unit(*direction) == unit(directions[0]))
+    }
+
+    /// Size of the job's new files: drawn once from the range of `filesize`, in whole operations.
+    pub(super) fn file_bytes(&self) -> Option<u64> {
+        let [min, max] = self.filesize?;
+        let drawn = min + Random::new(self.seed().unwrap_or(REPEATED_SEED)).below((max - min).saturating_add(1));
+        Some((drawn / self.unit_bytes() * self.unit_bytes()).max(min))
     }
 
     /// Names of the targets of the clone `number`.
@@ -491,15 +566,18 @@ impl Job {
         (self.random, self.trim_write, self.fills_device) = (false, false, false);
         (self.size, self.io_size, self.filesize, self.offset) = (None, None, None, Size::Bytes(0));
         (self.offset_increment, self.skip, self.number_ios) = (Size::Bytes(0), 0, None);
-        // Clones share the files of the log.
-        self.filenames = log.files.clone();
+        match self.is_null {
+            true => self.nrfiles = log.files.len() as u64,
+            // Clones share the files of the log.
+            false => self.filenames = log.files.clone(),
+        }
         self.iolog = Some(Arc::new(log));
     }
 
     /// A simulated drive that answers each operation after a microsecond.
     fn null_drive(&self, clone: u64, file: u64) -> String {
         let name: String = self.name.chars().filter(char::is_ascii_alphanumeric).collect();
-        let bytes = match self.size.or(self.filesize.map(Size::Bytes)) {
+        let bytes = match self.size.or(self.file_bytes().map(Size::Bytes)) {
             Some(Size::Bytes(bytes)) => bytes.saturating_add(self.offset.bytes_of(0)).clamp(1 << 20, 1 << 50),
             _ => 1 << 40,
         };
@@ -511,15 +589,14 @@ impl Job {
     fn check(&self) -> Vec<String> {
         let (zones, [reads, writes, trims]) = (self.zones, self.does);
         let (has_rates, has_log) = (self.has_rates(), self.iolog.is_some());
-        let (thinks, searches) = (self.think_time().is_some(), self.target().is_some());
+        let (thinks, searches) = (self.any_think_time().is_some(), self.target().is_some());
         let writes_alone = writes && !reads && !trims;
         let paces = self.time_based || self.loops > 1 || self.rates != [RateTarget::Unlimited; DIRECTIONS];
-        let has_others = paces || self.flushes() || self.end_flush || self.is_null || zones.is_strided() || thinks;
+        let has_others = paces || self.flushes() || self.end_flush || zones.is_strided() || thinks;
         let can_append = writes_alone && matches!(self.size, Some(Size::Bytes(_))) && !has_log && !self.fills_device;
         let rules = [
-            (self.time_based && self.runtime_ns.is_none())
-                .then_some("time_based without a runtime would never end - give runtime"),
-            (thinks && has_rates).then_some("thinktime and a rate contradict each other - leave one out"),
+            (thinks && has_rates && self.directions().count() > 1)
+                .then_some("thinktime pauses each direction of a job with rates at its own times, which fio does not - give each direction its own job"),
             (searches && (has_rates || thinks))
                 .then_some("latency_target searches for a queue depth, but a rate or thinktime bounds the load instead - leave one of them out"),
             (self.refill_at().is_some() && (has_rates || thinks || searches))
@@ -527,7 +604,7 @@ impl Job {
             (self.waits_for.is_some() && self.stonewall)
                 .then_some("wait_for and stonewall contradict each other - leave one out"),
             (has_log && has_others)
-                .then_some("read_iolog takes the operations and their times from the log - leave out rates, time_based, loops, thinktime, zonemode, flushes and ioengine=null"),
+                .then_some("read_iolog takes the operations and their times from the log - leave out rates, time_based, loops, thinktime, zonemode and flushes"),
             (!zones.is_strided() && zones.size.or(zones.range).or(zones.skip).is_some())
                 .then_some("zonesize, zonerange and zoneskip need zonemode=strided and a zonesize - give both, or leave all of them out"),
             (self.is_passthrough && (self.flush_every[2] > 0 || self.priority != PriorityOptions::default()))
@@ -538,8 +615,6 @@ impl Job {
                 .then_some("pre_read fills the page cache, but direct=1 bypasses it - leave one out"),
             (self.appends && (!can_append || zones.is_strided()))
                 .then_some("with file_append, size is the number of bytes added to the end of each file - give rw=write or rw=randwrite, and size in bytes; leave out zonemode, fill_device and read_iolog"),
-            (self.hist_log.is_some() && self.log_hist_msec == 0)
-                .then_some("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like"),
         ];
         let broken = rules.into_iter().chain([self.steady.check(), self.priority.check()]).flatten();
         let mut wrong: Vec<_> = broken.map(str::to_owned).collect();
@@ -550,6 +625,18 @@ impl Job {
         if self.fills_device && (self.random || !writes_alone) {
             wrong.push("fill_device is for sequential writes - give rw=write, or leave fill_device out".into());
         }
+        let above_rate = self.directions().find_map(|of| match (self.min_rates[of], self.rates[of]) {
+            (RateTarget::Iops(min), RateTarget::Iops(rate)) if min > rate => {
+                Some(format!("rate_iops_min={min} is above rate_iops={rate}"))
+            }
+            (RateTarget::Bytes(min), RateTarget::Bytes(rate)) if min > rate => {
+                Some(format!("rate_min={min} is above rate={rate}"))
+            }
+            _ => None,
+        });
+        wrong.extend(
+            above_rate.map(|what| format!("{what}, so the job would end at its first check - lower the minimum")),
+        );
         let uneven = self.directions().find(|of| self.align_bytes(*of) != self.sizes[*of].min_bytes());
         wrong.extend(uneven.filter(|_| self.has_map()).map(|direction| {
             let unit = self.sizes[direction].min_bytes();
@@ -595,10 +682,25 @@ pub fn jobs(
             job.verify.batch = job.verify.backlog;
         }
         job.apply_verify_only();
+        if job.time_based && job.runtime_ns.is_none() {
+            job.time_based = false;
+            let why = "time_based has no effect without a runtime: as in fio, the job ends when its size is done";
+            warnings.push(Problem::of_job(&job.name, why));
+        }
+        if job.log_hist_msec == 0 && job.hist_log.take().is_some() {
+            let why = "write_hist_log has no effect without log_hist_msec - give log_hist_msec=1000 or the like";
+            warnings.push(Problem::of_job(&job.name, why));
+        }
+        if job.is_null && job.verifies() {
+            job.verify.method = Method::None;
+            let why = "verify has no effect with ioengine=null, which stores no data";
+            warnings.push(Problem::of_job(&job.name, why));
+        }
         if job.reads_back() && job.time_based && job.verify.backlog == 0 {
             let why = "verify will not read any write back, because a time_based job ends at its runtime - give verify_backlog, or leave out time_based";
             warnings.push(Problem::of_job(&job.name, why));
         }
+        job.numbers_iolog = jobs.iter().any(|earlier: &Job| earlier.write_iolog == job.write_iolog);
         problems.extend(job.check().into_iter().map(|what| Problem::of_job(&job.name, what)));
         if context.readonly && job.writes() {
             problems.push(Problem::of_job(

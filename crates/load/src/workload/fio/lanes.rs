@@ -9,7 +9,7 @@ use super::stream::{FioStream, StreamState};
 use super::thread::{JobClone, RecordedStream};
 use super::verify::Verify;
 use crate::plan::{Arrival, BufferClass, Fill, Plan};
-use crate::schedule::{Listed, Poisson, Schedule, phase};
+use crate::schedule::{Listed, Paused, Poisson, Schedule, phase};
 use crate::workload::{CannotRun, DeviceShape, PlanOffsets};
 use results::units::quoted;
 use std::collections::HashMap;
@@ -111,6 +111,10 @@ impl LaneBuilder<'_> {
                 }
                 (None, Some(rate)) => Arrival::even(rate, 0, 1, phase(thread_index + number)).ok_or_else(no_rate)?,
             };
+            if let (Arrival::Scheduled(schedule), Some(pauses)) = (&mut arrival, job.rate_pauses()) {
+                let unpaused = schedule.clone();
+                *schedule = Schedule::Paused(Paused::new(unpaused, pauses));
+            }
             // A job reads its writes back at the end of each loop, so the totals are divided by the number of loops.
             let loops = if job.reads_back_at_end() { job.loops } else { 1 };
             let (ops_left, bytes_left) = (ops_left / loops, lane_part(total_bytes, directions, &bytes_per_sec) / loops);
@@ -158,7 +162,7 @@ impl LaneBuilder<'_> {
                 checked_buffers,
                 contents,
                 loops: (bytes_left, ops_left, loops - 1),
-                state: StreamState::default(),
+                state: StreamState::new(from_ns),
             };
             plan.add_lane(stream, arrival, limit, self.plan_offsets.lane_name(&job.name, &names.join(":")));
         }

@@ -17,7 +17,7 @@ use results::cell::StreamInfo;
 use results::judge::{Sla, StreamLimits};
 use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, quoted};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -118,13 +118,12 @@ impl FioLoad {
     fn new(jobs: Vec<Job>, group: &mut usize, number: &mut usize) -> Result<Self, Vec<Problem>> {
         let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<ReportEntry>::new(), Vec::<DeviceName>::new());
         let mut problems = differing_settings(&jobs);
-        // Each name of a device or file, with true if a job writes to it.
-        let mut file_is_written = HashMap::<String, bool>::new();
+        let mut names = HashSet::new();
         for (index, job) in jobs.into_iter().map(Arc::new).enumerate() {
             *group += usize::from(job.new_group && index > 0);
             let job_files =
                 if job.filenames.is_empty() { job.numjobs * job.nrfiles } else { job.filenames.len() as u64 };
-            let files = file_is_written.len() as u64 + job_files;
+            let files = names.len() as u64 + job_files;
             if files > FILES_MAX {
                 let why = format!(
                     "with this job the run has {files} files or more, but at most {FILES_MAX} can be open - lower nrfiles or numjobs"
@@ -135,13 +134,12 @@ impl FioLoad {
             // Named files are shared by all clones.
             let clones = if job.filenames.is_empty() { job.numjobs } else { 1 };
             for name in (0..clones).flat_map(|clone| job.names(clone)) {
-                if !file_is_written.contains_key(&name) {
+                if names.insert(name.clone()) {
                     match name.parse::<DeviceName>() {
                         Ok(device) => devices.push(device),
                         Err(error) => problems.push(Problem::of_job(&job.name, error.to_string())),
                     }
                 }
-                *file_is_written.entry(name).or_default() |= job.writes();
             }
             for clone in 0..job.numjobs {
                 let is_of =
@@ -180,15 +178,6 @@ impl FioLoad {
         ];
         problems.extend(unfit.into_iter().flatten());
         problems.extend(verify::overlapping(&load.threads));
-        let unwritten = |device: &&DeviceName| file_is_written.get(device.as_str()) == Some(&false);
-        if load.writes()
-            && let Some(device) = load.devices.iter().find(unwritten)
-        {
-            let why = format!(
-                "{device} is only read, but other devices are written to - separate these jobs with stonewall, so that the guard does not ask to erase {device}"
-            );
-            problems.push(Problem::new("jobs that run at once", why));
-        }
         if problems.is_empty() { Ok(load) } else { Err(problems) }
     }
 
@@ -197,7 +186,8 @@ impl FioLoad {
         let groups = self.entries.iter().map(|entry| entry.group);
         let (first_group, last_group) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
         let group_ends_ns: Arc<[AtomicU64]> = (first_group..=last_group).map(|_| AtomicU64::new(u64::MAX)).collect();
-        let any_exits = self.threads.iter().any(|thread| thread.job.exit_all);
+        let exits = |job: &Job| job.exit_all || job.exit_all_on_error;
+        let any_exits = self.jobs().any(|job| exits(job));
         let begin_ns = |job: &Job| job.start_delay_ns.saturating_add(job.ramp_ns);
         let steady =
             |job: &Job| job.steady.is_on.then(|| Arc::new(SteadyStateDetector::new(job.steady, begin_ns(job))));
@@ -205,7 +195,7 @@ impl FioLoad {
         for thread in &mut self.threads {
             let (job, own_group) = (&thread.job, self.entries[thread.entry].group - first_group);
             let ended_groups = match job.exit_what {
-                _ if !job.exit_all => 0..0,
+                _ if !exits(job) => 0..0,
                 ExitWhat::Group => own_group..own_group + 1,
                 ExitWhat::Stonewall | ExitWhat::All => 0..group_ends_ns.len(),
             };
@@ -233,6 +223,11 @@ impl FioLoad {
         self.entries[entry].threads.iter().map(move |thread| &self.threads[*thread])
     }
 
+    /// True if a job replays a log.
+    pub fn replays_log(&self) -> bool {
+        self.jobs().any(|job| job.iolog.is_some())
+    }
+
     /// True if a job appends to `device`.
     pub fn appends_to(&self, device: &DeviceName) -> bool {
         self.clones_on(device).any(|thread| thread.job.appends)
@@ -247,7 +242,7 @@ impl FioLoad {
             }
             let start = self.appended.get(device.as_str()).copied().or_else(|| thread.start_bytes());
             let used = start.zip(thread.part_bytes()).map(|(start, bytes)| start.saturating_add(bytes));
-            job.filesize.max(used)
+            job.file_bytes().max(used)
         };
         self.clones_on(device).filter_map(required_bytes).max()
     }
@@ -313,7 +308,7 @@ impl FioLoad {
         let names: Vec<_> = streams.iter().map(name).collect();
         let info = |(index, RecordedStream { thread, kind }): (usize, &RecordedStream)| {
             let job = &self.threads[*thread].job;
-            let until_ns = job.end_ns().saturating_sub(job.ramp_ns);
+            let until_ns = job.end_ns().saturating_sub(job.ramp_end_ns());
             let (name, count_same) =
                 (&names[index], |of: &[String]| of.iter().filter(|name| **name == names[index]).count());
             let name =
@@ -322,7 +317,7 @@ impl FioLoad {
             let judged = if self.limits.is_empty() { *kind != FLUSHES } else { limits.is_some() };
             StreamInfo {
                 limits,
-                from_ns: job.start_delay_ns,
+                from_ns: job.from_ns(),
                 until_ns: Some(until_ns).filter(|_| job.runtime_ns.is_some()),
                 ..stream_info(&name, judged, job.iops(*kind).unwrap_or(0.0), job.arrivals(*kind))
             }
@@ -361,7 +356,7 @@ impl FioLoad {
             // Each further device or file has its own class of write buffers.
             let of_writes = if job.does[WRITES] { thread.names().len() - 1 } else { 0 };
             let classes = job.directions().count() + usize::from(job.reads_back()) + of_writes;
-            let class_bytes = job.largest_bytes() * (job.in_flight_max() + u64::from(SALTED_AHEAD));
+            let class_bytes = job.buffer_bytes() * (job.in_flight_max() + u64::from(SALTED_AHEAD));
             class_bytes.saturating_mul(classes as u64).saturating_add(map_bytes).saturating_add(read_back)
         };
         let bytes = self.threads.iter().map(thread_bytes).fold(cells, u64::saturating_add);
@@ -385,7 +380,7 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
             problems.push(Problem::new("jobs that run at once", why));
         }
     };
-    check("ramp_time", &|job| units::duration(job.ramp_ns));
+    check("the end of ramp_time", &|job| units::duration(job.ramp_end_ns()));
     check("create_only", &|job| u8::from(job.creates_only).to_string());
     check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "not io_uring_cmd" }.into());
     // A job with only trims has no data that could go through the page cache.
@@ -393,10 +388,7 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     check("direct", &|job| u8::from(if job.moves_data() { job.direct } else { direct }).to_string());
     check("the seed", &|job| job.seed().map_or("random in each run".into(), |seed| seed.to_string()));
     let last_ns = jobs.iter().map(Job::end_ns).max().unwrap_or(0);
-    let delayed = jobs.iter().find(|job| job.start_delay_ns > 0 && job.ramp_ns > 0);
     let uneven = jobs.iter().find(|job| job.poisson && (job.start_delay_ns > 0 || job.end_ns() < last_ns));
-    let why = "startdelay and ramp_time contradict each other: the measurement begins for all jobs at the same time - leave one out";
-    problems.extend(delayed.map(|job| Problem::of_job(&job.name, why)));
     let why = "a job with rate_process=poisson must begin and end together with the other jobs of its run - give all of them the same runtime and no startdelay, or rate_process=linear";
     problems.extend(uneven.map(|job| Problem::of_job(&job.name, why)));
     problems
@@ -410,14 +402,14 @@ impl Workload for FioLoad {
     fn spec(&self) -> RunSpec {
         let job = &self.threads[0].job;
         let end_ns = self.jobs().map(|job| job.end_ns()).max().unwrap_or(0);
-        let duration_sec = (end_ns - job.ramp_ns).div_ceil(NS_PER_SEC);
+        let duration_sec = (end_ns - job.ramp_end_ns()).div_ceil(NS_PER_SEC);
         let any = |is: fn(&Job) -> bool| self.jobs().any(|job| is(job));
         let mut operations = self.threads.iter().map(|thread| thread.job.operations());
         RunSpec {
             file_size_bytes: self.file_size_bytes,
             seed: job.seed(),
             engine: if job.is_passthrough { Engine::Passthrough } else { Engine::Auto },
-            ramp_ns: job.ramp_ns,
+            ramp_ns: job.ramp_end_ns(),
             buffered: !self.jobs().find(|job| job.moves_data()).unwrap_or(job).direct,
             // The sum is unknown if the number of any job is unknown.
             operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
@@ -444,6 +436,10 @@ impl Workload for FioLoad {
 
     fn writes(&self) -> bool {
         self.threads.iter().any(|thread| thread.job.writes())
+    }
+
+    fn writes_to(&self, device: &DeviceName) -> bool {
+        self.clones_on(device).any(|thread| thread.job.writes())
     }
 
     fn reads(&self) -> bool {

@@ -38,13 +38,13 @@ mod verify;
 
 pub use ends::{SteadyStateDetector, SteadyStateStatus};
 pub use iolog::{Iolog, IssuedOps};
-pub use job::{ExitWhat, FLUSHES, Job, KINDS, jobs};
+pub use job::{ExitWhat, FLUSHES, Job, KINDS, READS, jobs};
 pub use load::{FioLoad, ReportEntry, runs};
 pub use priority::LatenciesByPriority;
 pub use samples::{BINS, Sample, Samples};
 pub use stream::FioStream;
 pub use text::{BYTES_MAX, CommandLine, GivenOption, ParseContext, Problem, Section, command_line, job_file};
-pub use thread::{JobClone, Progress};
+pub use thread::{Counter, JobClone, Progress};
 pub use value::{BYTES, SECONDS, Size, number as parse_number};
 pub use verify::{Damage, State as VerifyState, VerifyCounts};
 

@@ -62,7 +62,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, the job issues again only after this many completions",
     "size" Value = "whole device or file": "how much of each device or file is used, in bytes or percent; without time_based and io_size also the number of bytes that a job transfers",
     "io_size" ["io_limit"] Value = "size": "bytes that a job transfers before it ends",
-    "filesize" Value = "size": "size of new files",
+    "filesize" Value = "size": "size of new files, or a range such as `2m-6m`, of which one size is drawn for the job's files",
     "offset" ["fileoffset"] Value = "0": "start of the used range, in bytes or percent",
     "offset_increment" Value = "0": "added to offset for each further clone of numjobs",
     "fallocate" Value = "native": "`native`, `posix` and `keep` allocate the blocks of a new file before the run; with `none` and `truncate` the writes allocate them",
@@ -75,14 +75,14 @@ pub static KNOWN: &[KnownOption] = known! {
     "number_ios" Value = "none": "number of operations after which a job ends; multiplied by `loops`",
     "bs" ["blocksize"] Value = "4k": "bytes per operation, or separate values for reads, writes, trims: `8k`, `8k,32k`, `8k,,64k`",
     "ba" ["blockalign"] Value = "smallest bs": "random offsets are multiples of this",
-    "bsrange" ["blocksize_range"] Value = "none": "random sizes from a range, or from separate ranges for reads, writes, trims: `4k-16k,8k-32k`. All multiples of the lower end of the range are equally likely",
+    "bsrange" ["blocksize_range"] Value = "none": "random sizes from a range, or from separate ranges for reads, writes, trims: `4k-16k,8k-32k`, also `4k:16k`. All multiples of the lower end of the range are equally likely",
     "bssplit" Value = "none": "sizes with percentages: `4k/10:64k/50:32k/`; sizes without a percentage share the remainder",
     "randrepeat" ["allrandrepeat"] Bool = "1": "1: the same random offsets in each run; 0: different offsets",
     "randseed" Value = "none": "seed of all random choices (fio's choices for the same seed differ)",
     "norandommap" Bool = "0": "1: random offsets can repeat before each block was used once",
-    "random_generator" Value = "tausworthe64": "`tausworthe`, `tausworthe64`, `lfsr` are accepted; flashproof uses its own generator, which uses each block once unless norandommap is set",
-    "random_distribution" Value = "random": "`random`, `zipf:THETA`, `pareto:H`, `normal:PERCENT`, `zoned:ACCESS/SIZE:...`, `zoned_abs:ACCESS/SIZE:...`; all but `random` imply norandommap",
-    "file_service_type" Value = "roundrobin": "`roundrobin`: files in turn; `random`: a random file for each operation",
+    "random_generator" Value = "tausworthe64": "`tausworthe`, `tausworthe64`, `lfsr` are accepted; flashproof has its own generator. With `lfsr` each block is used once even with norandommap",
+    "random_distribution" Value = "random": "`random`, `zipf:THETA`, `pareto:H`, `normal:PERCENT`, `zoned:ACCESS/SIZE:...`, `zoned_abs:ACCESS/SIZE:...`, with zones for reads, writes, trims after a comma; all but `random` imply norandommap",
+    "file_service_type" Value = "roundrobin": "`roundrobin`: files in turn; `random`: a random file for each operation; `sequential`: one file after the other. `roundrobin:8`, `random:8`: 8 operations before the next file",
     "fsync" Value = "0": "fsync(2) after this many writes, reported as sync",
     "fdatasync" Value = "0": "fdatasync(2) after this many writes, reported as sync; if fsync is due too, only fsync \
      is called",
@@ -98,12 +98,12 @@ pub static KNOWN: &[KnownOption] = known! {
     "cpus_allowed_policy" Value = "shared": "`shared`: a clone can use any CPU of the set; `split`: one CPU per clone, round-robin",
     "runtime" ["timeout"] Value = "none": "maximum duration in seconds, also `1.5` or `500ms`",
     "startdelay" Value = "0": "seconds before a job begins; its runtime counts from then",
-    "time_based" Bool = "0": "1: repeats size until runtime is over",
+    "time_based" Bool = "0": "1: repeats size until runtime is over; no effect without runtime",
     "ramp_time" Value = "0": "warm-up that is not counted, in seconds, also `250ms`; must be equal for jobs that run at the same time",
     "loops" Value = "1": "repeats size or io_size this many times",
     "rwmixread" Value = "50": "percent of reads; as in fio, without effect on reads or writes that have a rate",
     "rwmixwrite" Value = "50": "percent of writes",
-    "thinktime" Value = "0": "pause in microseconds, after all operations in flight have completed",
+    "thinktime" Value = "0": "pause in microseconds, after all operations in flight have completed; with a rate, when the last operation before the pause is due",
     "thinktime_blocks" Value = "1": "number of operations between two pauses; also the maximum number of operations in flight",
     "thinktime_blocks_type" Value = "complete": "`complete`, `issue`: with both values, issued operations are counted",
     "thinktime_iotime" Value = "0": "seconds between two pauses; if thinktime_blocks is given too, the limit that is \
@@ -114,12 +114,13 @@ pub static KNOWN: &[KnownOption] = known! {
     "latency_window" Value = "0": "duration of the test of each depth, in microseconds",
     "latency_percentile" Value = "100": "percent of the operations that must stay below latency_target",
     "max_latency" Value = "none": "microseconds, for reads, writes, trims: after a slower operation the job ends and fails",
-    "rate" Value = "none": "bytes per second, for reads, writes, trims: an open loop, see above",
-    "rate_iops" Value = "none": "operations per second, for reads, writes, trims: an open loop, see above",
+    "rate" Value = "none": "bytes per second, for reads, writes, trims: an open loop, see above; 0: no rate",
+    "rate_iops" Value = "none": "operations per second, for reads, writes, trims: an open loop, see above; 0: no rate. With several block sizes fio converts this rate to bytes by the smallest size, and issues fewer operations; flashproof issues this many",
     "rate_min" ["ratemin"] Value = "none": "minimum bytes per second, for reads, writes, trims: if the rate of a `rate_cycle` is lower, the job ends and fails; the job's first 2 s are ignored",
     "rate_iops_min" Value = "none": "same as rate_min, in operations per second",
     "rate_cycle" ["ratecycle"] Value = "1000": "milliseconds over which rate_min is checked",
-    "rate_process" Value = "linear": "`linear`: evenly spaced; `poisson`: exponential gaps",
+    "rate_process" Value = "linear": "`linear`: evenly spaced; `poisson`: exponential gaps. With several block sizes, flashproof divides `rate` by the mean size, as without poisson; fio divides it by the smallest size, and moves more bytes per second than `rate`",
+    "rate_ignore_thinktime" Bool = "0": "0: after a pause of thinktime the operations that became due are issued at once, to keep the rate; 1: each pause delays all later operations",
     "zonemode" Value = "none": "`strided`: operations stay in a window, which advances after zonesize bytes; default if zonesize is given",
     "zonesize" Value = "none": "bytes of operations in each window, or percent of the device or file",
     "zonerange" Value = "zonesize": "length of the window of zonemode=strided",
@@ -143,6 +144,7 @@ pub static KNOWN: &[KnownOption] = known! {
     "new_group" Bool = "0": "begins a new reporting group",
     "group_reporting" Bool = "0": "reports the jobs of a group as one",
     "exitall" Bool = "0": "the jobs of a group end as soon as one of them has ended",
+    "exitall_on_error" Bool = "0": "1: the jobs of exit_what end as soon as an operation of this job fails, or this job misses its goal",
     "exit_what" Value = "group": "the jobs that exitall ends: `group`: jobs of the same group; `stonewall`: all jobs that run at the same time; `all`: these jobs and all later jobs",
     "write_bw_log" Value = "none": "writes PREFIX_bw.JOB.log, in KiB/s",
     "write_lat_log" Value = "none": "writes PREFIX_clat.JOB.log and PREFIX_lat.JOB.log, in ns; PREFIX_slat.JOB.log is empty",
@@ -157,7 +159,8 @@ pub static KNOWN: &[KnownOption] = known! {
     "replay_align" Value = "1": "offsets are rounded down to multiples of this power of two",
     "replay_scale" Value = "1": "offsets are divided by this",
     "log_unix_epoch" Bool = "0": "1: times in logs are milliseconds since 1970",
-    "log_max_value" Bool = "0": "1: a line of a latency log has the maximum of its period, not the mean",
+    "log_window_value" ["log_max_value"] Value = "avg": "what a line of a latency log has of its period: `avg` (or `0`), `max` (or `1`), `both`: the mean, then the maximum",
+    "log_issue_time" Bool = "0": "1: adds the time of issue of each operation to the latency logs, in nanoseconds since the measurement began; 0 in lines that average, and in other logs",
     "log_avg_msec" Value = "0": "milliseconds that each line of the bandwidth, latency and IOPS logs averages; 0: one line per operation",
     "log_offset" Bool = "0": "1: adds the offset of each operation to the bandwidth, latency and IOPS logs",
     "log_prio" Bool = "0": "1: the bandwidth, latency and IOPS logs have the I/O priority of each operation, such as 0x2001; 0: these logs have 1 for the real-time class, and 0 otherwise",
@@ -192,6 +195,7 @@ static NO_DIFFERENCE: &[&str] = &[
      itself runs or counts",
     "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max: operations that are due together are submitted \
      together, and completions are taken as they arrive",
+    "nice: the threads have the priority of this process - start flashproof under nice(1) to change it",
     "create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write allow_file_create \
      filetype: the guard opens, creates and protects files; all files stay open while their job runs, and are kept \
      afterwards",
@@ -209,8 +213,8 @@ static NO_DIFFERENCE: &[&str] = &[
     "verifysort verifysort_nr verify_async verify_async_cpus verify_write_sequence verify_header_seed \
      experimental_verify: the issuing thread compares each block, in the order of offsets, \
      with the last data written to it",
-    "io_submit_mode serialize_overlap: operations with a rate are issued at their scheduled times, whether or not \
-     earlier operations have completed",
+    "io_submit_mode serialize_overlap: operations are issued when they are due, whether or not earlier operations have \
+     completed",
     "disable_lat disable_clat disable_slat disable_bw_measurement disable_bw slat_percentiles: measuring cannot \
      be switched off; submission latency is not reported separately",
 ];
@@ -233,19 +237,21 @@ static MISSING: &[&str] = &[
      zonemode=zbd, and flashproof does not support the zones of zoned devices)",
     "fdp fdp_pli_select fdp_pli dataplacement data_placement plid_select plids dp_scheme write_hint: writes without a \
      placement handle (flashproof storage tenants has placement handles)",
-    "thinkcycles rate_ignore_thinktime: the load with pauses during which the job sleeps",
+    "thinkcycles: the load with pauses during which the job sleeps",
     "rw_sequencer percentage_sequential random_sequence_stride bs_unaligned blocksize_unaligned bs_is_seq_rand \
-     offset_align rwmixcycle: operations in the order of rw, with aligned blocks",
-    "num_range atomic unified_rw_reporting: single operations, with each direction reported separately",
-    "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load with the settings of this process (start \
+     offset_align: operations in the order of rw, with aligned blocks",
+    "rwmixcycle: the same mix, in which the direction of each operation is drawn by itself; fio removed this option too",
+    "num_range atomic: single operations",
+    "unified_rw_reporting: the same operations, with each direction reported separately",
+    "cgroup cgroup_weight cgroup_nodelete uid gid ioprio: the load with the settings of this process (start \
      flashproof under nice or systemd-run to set them)",
     "hipri uncached md_per_io_size nowait: ordinary operations, completed by interrupt",
     "end_syncfs unlink_each_loop lockfile opendir: the load on the files of filename, without locks, with \
      fsync instead of syncfs, and with the same files in each loop",
     "flow flow_id flow_sleep flow_watermark: each job at its own speed, without shares between jobs",
-    "log_window_value log_issue_time log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id: the log \
+    "log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id: the log \
      without this option; the hlog files of the run directory have all histograms",
-    "exitall_on_error block_error_percentiles profile gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: the \
+    "block_error_percentiles gpu_dev_id ramp_size sprandom spr_num_regions spr_op spr_cs: the \
      load without this option, in which every job runs to its own end",
     "apptag apptag_mask arguments bindname brick busy_poll cdb_len chunk_size clientname clustername conf cont \
      cpuchunks cpuload cpumode cuda_io deac donorname exit_on_io_done grace_time hdfs_use_direct hdfsdirectory \
@@ -287,7 +293,9 @@ static PROGRAM_MISSING: &[&str] = &[
     "bandwidth-log latency-log: logs are options of jobs - give write_bw_log=PREFIX, write_lat_log=PREFIX",
     "server client remote-config daemonize trigger-remote: flashproof runs on this machine, in the foreground",
     "showcmd: --dry-run shows what would run",
-    "debug idle-prof inflate-log crctest cpuclock-test memcpytest enghelp profile aux-path: leave it out",
+    "profile: flashproof storage CONFIG runs ACT's load; --load=1 is read-reqs-per-sec: 2000 and write-reqs-per-sec: \
+     1000 in the configuration CONFIG",
+    "debug idle-prof inflate-log crctest cpuclock-test memcpytest enghelp aux-path: leave it out",
     "cross-check: run fio with the same jobs before or after flashproof",
     "merge-blktrace-only xnvme: flashproof storage --replay runs a trace",
 ];
@@ -322,6 +330,24 @@ pub fn find(name: &str) -> Option<Support> {
         .map(Support::Known)
         .or_else(|| text_of(NO_DIFFERENCE, name).map(Support::NoEffect))
         .or_else(|| text_of(MISSING, name).map(Support::Unsupported))
+}
+
+/// Names of all options of jobs.
+fn names() -> impl Iterator<Item = &'static str> {
+    let known = KNOWN.iter().flat_map(|option| std::iter::once(&option.name).chain(option.aliases)).copied();
+    let others = entries(NO_DIFFERENCE).chain(entries(MISSING)).flat_map(|(names, _)| names.split(' '));
+    known.chain(others)
+}
+
+/// The only option of jobs whose name begins with `name`, as getopt_long(3) completes the names of a command line;
+/// otherwise `name`. Options of the program, such as `erase`, are never abbreviated.
+pub(super) fn unabbreviated(name: &str) -> &str {
+    let is_full = find(name).is_some() || program_option_takes_value(name).is_some();
+    let mut longer = names().filter(|known| known.starts_with(name));
+    match (longer.next(), longer.next()) {
+        (Some(only), None) if !is_full => only,
+        _ => name,
+    }
 }
 
 /// For an option of the program: true if it takes a value.
@@ -381,9 +407,7 @@ mod tests {
     #[test]
     fn every_name_stands_in_one_place() {
         let mut seen = HashSet::new();
-        let known = KNOWN.iter().flat_map(|option| std::iter::once(&option.name).chain(option.aliases));
-        let others = entries(NO_DIFFERENCE).chain(entries(MISSING)).flat_map(|(names, _)| names.split(' '));
-        for name in known.copied().chain(others) {
+        for name in names() {
             assert!(seen.insert(name), "{name} is in the table twice");
             assert!(program_option_takes_value(name).is_none(), "{name} is an option of the program too");
         }

@@ -48,6 +48,9 @@ impl OptionValue<'_> {
 
     /// Bytes of an operation.
     pub(super) fn block_bytes(self) -> Result<u64, String> {
+        if self.text.contains('-') && size_range(self).is_ok() {
+            return Err(format!("a range of sizes is bsrange={}", self.text));
+        }
         match number(self.text, Unit::Kilo(self.kb_base))? {
             0 => Err("an operation must have at least 1 byte".into()),
             bytes if bytes > BLOCK_MAX => Err(format!("an operation can have at most {BLOCK_MAX} bytes")),
@@ -99,12 +102,9 @@ pub(super) fn positive(value: u64) -> Result<u64, String> {
     if value > 0 { Ok(value) } else { Err("the value must not be 0".into()) }
 }
 
-pub(super) fn above_zero(size: Size) -> Result<Size, String> {
-    if size.bytes_of(100) > 0 || matches!(size, Size::Bytes(1..)) {
-        Ok(size)
-    } else {
-        Err("the value must not be 0".into())
-    }
+/// The value; `None` for 0, which in fio means that the option is off.
+pub(super) fn unless_zero(value: u64) -> Option<u64> {
+    (value > 0).then_some(value)
 }
 
 /// Steps of sync_file_range, and the number of writes between two calls: `wait_before,write:8`.
@@ -229,7 +229,18 @@ pub(super) fn percentiles(text: &str) -> Result<Vec<f64>, String> {
     Ok(list)
 }
 
-pub(super) fn distribution(value: OptionValue<'_>) -> Result<Distribution, String> {
+/// Distributions of random offsets by direction. The zones of each direction follow one keyword: `zoned:60/10,50/20`.
+pub(super) fn distributions(value: OptionValue<'_>) -> Result<[Distribution; DIRECTIONS], String> {
+    match value.text.split_once(':') {
+        Some(("zoned", zones)) => OptionValue { text: zones, ..value }
+            .by_direction(Distribution::Uniform, |part| zoned(part.text, |text| size(&format!("{text}%"), 1000))),
+        Some(("zoned_abs", zones)) => OptionValue { text: zones, ..value }
+            .by_direction(Distribution::Uniform, |part| zoned(part.text, |text| size(text, part.kb_base))),
+        _ => value.by_direction(Distribution::Uniform, distribution),
+    }
+}
+
+fn distribution(value: OptionValue<'_>) -> Result<Distribution, String> {
     let (kind, parameters) = value.text.split_once(':').map_or((value.text, None), |(kind, of)| (kind, Some(of)));
     let parameter = |default: f64, is_right: fn(f64) -> bool, range: &str| {
         let parsed = parameters.map_or(Ok(default), |text| {
@@ -249,15 +260,15 @@ pub(super) fn distribution(value: OptionValue<'_>) -> Result<Distribution, Strin
             let range = "the deviation must be 0 to 100 percent";
             Distribution::Normal(parameter(0.0, |deviation| (0.0..=100.0).contains(&deviation), range)?)
         }
-        "zoned" => zones(parameters, |text| size(&format!("{text}%"), 1000))?,
-        "zoned_abs" => zones(parameters, |text| size(text, value.kb_base))?,
+        "zoned" | "zoned_abs" => return Err("zones must be like zoned:60/10:30/20:8/30:2/40".into()),
         _ => return Err("flashproof does not support this distribution; without the option, flashproof would run: uniformly random offsets - give one of random, zipf, pareto, normal, zoned, zoned_abs".into()),
     })
 }
 
-fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Result<Distribution, String> {
+fn zoned(text: &str, size: impl Fn(&str) -> Result<Size, String>) -> Result<Distribution, String> {
     let mut zones = Vec::new();
-    for part in text.unwrap_or_default().split(':') {
+    // A trailing colon has no zone after it.
+    for part in text.trim_end_matches(':').split(':') {
         let (access, part_size) = part.split_once('/').ok_or("zones must be like 60/10:30/20:8/30:2/40")?;
         zones.push((unless_blank(access, |text| number(text, Unit::Plain))?, unless_blank(part_size, &size)?));
     }
@@ -274,9 +285,17 @@ fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Res
     Ok(Distribution::Zoned(accesses.into_iter().zip(sizes).collect()))
 }
 
-/// The sizes `4k-64k`.
+/// Smallest and largest size of new files: `2m` or `2m-6m`.
+pub(super) fn file_sizes(value: OptionValue<'_>) -> Result<[u64; 2], String> {
+    let (min, max) = value.text.split_once('-').unwrap_or((value.text, value.text));
+    let [min, max] = [min, max].map(|text| OptionValue { text, ..value }.count(1, u64::MAX));
+    let (min, max) = (min?, max?);
+    if min <= max { Ok([min, max]) } else { Err("a range must begin with the smaller size".into()) }
+}
+
+/// The sizes `4k-64k` or `4k:64k`.
 pub(super) fn size_range(value: OptionValue<'_>) -> Result<Sizes, String> {
-    let (min, max) = value.text.split_once('-').ok_or("a range must be like 4k-64k")?;
+    let (min, max) = value.text.split_once(['-', ':']).ok_or("a range must be like 4k-64k")?;
     let bytes = |text| OptionValue { text, ..value }.block_bytes();
     let (min_bytes, max_bytes) = (bytes(min)?, bytes(max)?);
     match min_bytes <= max_bytes {

@@ -116,8 +116,9 @@ impl Samples {
         let mut buffer = locked(&self.buffer);
         if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {
             let begin_ns = buffer.number * self.every_ns;
-            buffer
-                .close(ran_ns.max(begin_ns + 1).min(begin_ns + self.every_ns), ran_ns.saturating_sub(begin_ns).max(1));
+            // The job may have ended long before the run.
+            let length_ns = ran_ns.saturating_sub(begin_ns).clamp(1, self.every_ns);
+            buffer.close(begin_ns + length_ns, length_ns);
         }
         let like = Vec::with_capacity(buffer.samples.len());
         std::mem::replace(&mut buffer.samples, like)

@@ -1,26 +1,25 @@
 //! Converts a section to a job: options with their values, and contradictions between them.
 
 use super::content::BytePattern;
-use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, RateTarget};
+use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, FileOrder, JOBS_MAX, Job, RateTarget};
 use super::options::{KnownOption, Support, find, has_no_effect, nearest};
 use super::parse::{
-    OptionValue, above_zero, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames, latency_percentile,
-    memory_nodes, memory_policy, parse_word, percentiles, positive, rw_modifier, size_range, size_split, write_back,
+    OptionValue, cpus, cpus_of_mask, cpus_of_nodes, distributions, file_sizes, filenames, latency_percentile,
+    memory_nodes, memory_policy, parse_word, percentiles, positive, rw_modifier, size_range, size_split, unless_zero,
+    write_back,
 };
-use super::pattern::{Distribution, Sizes};
-use super::text::{COMMAND_LINE, GivenOption, Problem, Section};
+use super::pattern::Sizes;
+use super::text::{GivenOption, Problem, Section};
 use super::value::{MICROSECONDS, SECONDS, Unit, number};
 use super::verify::Method;
 use results::units::quoted;
+use std::mem::discriminant;
 use sys::op::WriteSync;
 
 impl Job {
     /// Applies the options of `section`. Adds errors to `problems`, and options without effect to `warnings`.
     pub fn apply_section(&mut self, section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
         self.given_options.clear();
-        if section.options.iter().any(|given| given.position == COMMAND_LINE) {
-            self.given_options.push(("name".into(), section.name.clone()));
-        }
         // Sizes depend on kb_base, wherever it is given.
         let mut options: Vec<_> = section.options.iter().collect();
         options.sort_by_key(|given| given.name != "kb_base");
@@ -59,12 +58,12 @@ impl Job {
                             "thinktime_spin: flashproof sleeps instead of spinning, so the pause uses no CPU time",
                         ));
                     }
-                    // As in fio, options without a value are not reported.
-                    self.given_options.extend(given_option.value.clone().map(|value| (known.name.to_owned(), value)));
+                    // As in fio 3.42, an option without a value is reported with an empty value.
+                    self.given_options.push((known.name.to_owned(), given_option.value.clone().unwrap_or_default()));
                 }
             }
         }
-        contradictions(section, problems);
+        contradictions(section, problems, warnings);
     }
 
     fn set(&mut self, option: &KnownOption, given_option: &GivenOption) -> Result<(), String> {
@@ -76,7 +75,7 @@ impl Job {
         let prefix = || Some(given_option.value.clone().unwrap_or_default());
         let default_size = Sizes::same(4096);
         match option.name {
-            "iodepth_low" => self.refill_low = count(1, DEPTH_MAX)?,
+            "iodepth_low" => self.refill_low = unless_zero(count(0, DEPTH_MAX)?).unwrap_or(u64::MAX),
             "iodepth_batch_complete_min" => self.refill_after = count(0, DEPTH_MAX)?,
             "numa_cpu_nodes" => self.cpus = cpus_of_nodes(text, memory_nodes)?,
             "numa_mem_policy" => memory_policy(text, memory_nodes("online").is_none_or(|nodes| nodes.trim() == "0"))?,
@@ -108,7 +107,12 @@ impl Job {
             "log_hist_msec" => self.log_hist_msec = count(0, 3_600_000)?,
             "log_hist_coarseness" => self.log_hist_coarseness = count(0, 6)?,
             "log_unix_epoch" => self.log_unix_epoch = yes()?,
-            "log_max_value" => self.log_max_value = yes()?,
+            "log_window_value" => {
+                let (mean, max) = ([true, false], [false, true]);
+                let words = [("avg", mean), ("max", max), ("both", [true, true]), ("0", mean), ("1", max)];
+                self.log_values = parse_word(text, &words)?;
+            }
+            "log_issue_time" => self.log_issue_time = yes()?,
             "wait_for" => self.waits_for = Some(text.to_owned()),
             "zonemode" => {
                 if text == "zbd" {
@@ -116,9 +120,9 @@ impl Job {
                 }
                 self.zones.mode_is_strided = Some(parse_word(text, &[("none", false), ("strided", true)])?);
             }
-            "zonesize" => self.zones.size = Some(above_zero(value.size()?)?),
-            "zonerange" => self.zones.range = Some(above_zero(value.size()?)?),
-            "zoneskip" => self.zones.skip = Some(value.size()?),
+            "zonesize" => self.zones.size = value.size()?.unless_zero(),
+            "zonerange" => self.zones.range = value.size()?.unless_zero(),
+            "zoneskip" => self.zones.skip = value.size()?.unless_zero(),
             name if name.starts_with("prio") || name.starts_with("cmdprio") => self.priority.set(name, value)?,
             "name" => self.name = text.to_owned(),
             "description" => self.description = text.to_owned(),
@@ -127,6 +131,9 @@ impl Job {
             "nrfiles" => self.nrfiles = count(1, 1_024)?,
             "rw" => self.set_rw(text)?,
             "ioengine" => {
+                // fio compares only these letters.
+                let is_libaio = text.starts_with("aio") || text.starts_with("linuxaio");
+                let text = if is_libaio { "libaio" } else { text };
                 self.ioengine = Some(text.to_owned());
                 (self.is_null, self.is_passthrough, self.is_mapped) =
                     (text == "null", text == "io_uring_cmd", text == "mmap");
@@ -138,12 +145,12 @@ impl Job {
             }
             "cmd_type" => parse_word(text, &[("nvme", ())])?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
-            "size" => self.size = Some(above_zero(value.size()?)?),
-            "io_size" => self.io_size = Some(above_zero(value.size()?)?),
-            "filesize" => self.filesize = Some(count(1, u64::MAX)?),
+            "size" => self.size = value.size()?.unless_zero(),
+            "io_size" => self.io_size = value.size()?.unless_zero(),
+            "filesize" => self.filesize = Some(file_sizes(value)?),
             "offset" => self.offset = value.size()?,
             "offset_increment" => self.offset_increment = value.size()?,
-            "number_ios" => self.number_ios = Some(count(1, u64::MAX)?),
+            "number_ios" => self.number_ios = unless_zero(count(0, u64::MAX)?),
             "bs" => self.sizes = value.by_direction(default_size, |part| part.block_bytes().map(Sizes::same))?,
             "ba" => self.align = value.by_direction(None, |part| positive(part.count(0, u64::MAX)?).map(Some))?,
             "bsrange" => self.sizes = value.by_direction(default_size, size_range)?,
@@ -151,9 +158,17 @@ impl Job {
             "randrepeat" => self.randrepeat = yes()?,
             "randseed" => self.randseed = Some(count(0, u64::MAX)?),
             "norandommap" => self.norandommap = yes()?,
-            "random_generator" => parse_word(text, &[("tausworthe", ()), ("tausworthe64", ()), ("lfsr", ())])?,
-            "random_distribution" => self.distribution = value.by_direction(Distribution::Uniform, distribution)?,
-            "file_service_type" => self.random_file = parse_word(text, &[("roundrobin", false), ("random", true)])?,
+            "random_generator" => {
+                self.lfsr = parse_word(text, &[("tausworthe", false), ("tausworthe64", false), ("lfsr", true)])?;
+            }
+            "random_distribution" => self.distribution = distributions(value)?,
+            "file_service_type" => {
+                let (order, ops) = text.split_once(':').unwrap_or((text, "1"));
+                let orders = [FileOrder::InTurn, FileOrder::Random, FileOrder::OneByOne];
+                let words = ["roundrobin", "random", "sequential"].into_iter().zip(orders).collect::<Vec<_>>();
+                self.file_order = parse_word(order, &words)?;
+                self.file_ops = number(ops, Unit::Kilo(self.kb_base))?.max(1);
+            }
             "fsync" => self.flush_every[0] = count(0, u64::MAX)?,
             "fdatasync" => self.flush_every[1] = count(0, u64::MAX)?,
             "sync_file_range" => (self.write_back, self.flush_every[2]) = write_back(text)?,
@@ -163,23 +178,24 @@ impl Job {
             "cpus_allowed" => self.cpus = cpus(text)?,
             "cpumask" => self.cpus = cpus_of_mask(number(text, Unit::Plain)?)?,
             "cpus_allowed_policy" => self.splits_cpus = parse_word(text, &[("shared", false), ("split", true)])?,
-            "runtime" => self.runtime_ns = Some(value.seconds_ns()?).filter(|ns| *ns > 0),
+            "runtime" => self.runtime_ns = unless_zero(value.seconds_ns()?),
             "time_based" => self.time_based = yes()?,
             "ramp_time" => self.ramp_ns = value.seconds_ns()?,
-            "loops" => self.loops = count(1, u64::MAX)?,
+            "loops" => self.loops = count(0, u64::MAX)?.max(1),
             "rwmixread" => self.read_pct = count(0, 100)?,
             "rwmixwrite" => self.read_pct = 100 - count(0, 100)?,
             "thinktime" => self.think_ns[0] = microseconds()?,
             "thinktime_spin" => self.think_ns[1] = microseconds()?,
-            "thinktime_blocks" => self.think_blocks = Some(count(1, u64::MAX)?),
+            "thinktime_blocks" => self.think_blocks = unless_zero(count(0, u64::MAX)?),
             "thinktime_blocks_type" => parse_word(text, &[("complete", ()), ("issue", ())])?,
+            "rate_ignore_thinktime" => self.rate_ignores_thinktime = yes()?,
             "thinktime_iotime" => self.think_work_ns = number(text, SECONDS)?,
             "latency_target" => self.latency_target.latency_ns = microseconds()?,
             "latency_window" => self.latency_target.window_ns = microseconds()?,
             "latency_percentile" => self.latency_target.percentile = latency_percentile(text)?,
             "max_latency" => {
                 let all = value.by_direction(0, |part| number(part.text, MICROSECONDS))?;
-                self.latency_max_ns = all.map(|ns| if ns > 0 { ns } else { u64::MAX });
+                self.latency_max_ns = all.map(|ns| unless_zero(ns).unwrap_or(u64::MAX));
             }
             "percentage_random" => match value.by_direction(100, |part| number(part.text, Unit::Plain))? {
                 all if all.iter().all(|percent| *percent <= 100) => self.random_pct = all,
@@ -188,6 +204,7 @@ impl Job {
             "startdelay" => self.start_delay_ns = value.seconds_ns()?,
             "end_fsync" | "fsync_on_close" => self.end_flush = yes()?,
             "exitall" => self.exit_all = yes()?,
+            "exitall_on_error" => self.exit_all_on_error = yes()?,
             "exit_what" => {
                 let jobs = [("group", ExitWhat::Group), ("stonewall", ExitWhat::Stonewall), ("all", ExitWhat::All)];
                 self.exit_what = parse_word(text, &jobs)?;
@@ -196,11 +213,11 @@ impl Job {
             "filename_format" => self.filename_format = text.to_owned(),
             "log_offset" => self.log_offset = yes()?,
             "log_prio" => self.log_prio = yes()?,
-            "rate_min" => self.min_rates = rates(value, RateTarget::Bytes)?,
-            "rate_iops_min" => self.min_rates = rates(value, RateTarget::Iops)?,
-            "rate_cycle" => self.rate_cycle_ns = count(1, 3_600_000)? * 1_000_000,
-            "rate" => self.rates = rates(value, RateTarget::Bytes)?,
-            "rate_iops" => self.rates = rates(value, RateTarget::Iops)?,
+            "rate_min" => set_rates(&mut self.min_rates, value, RateTarget::Bytes)?,
+            "rate_iops_min" => set_rates(&mut self.min_rates, value, RateTarget::Iops)?,
+            "rate_cycle" => self.rate_cycle_ns = count(0, 3_600_000)? * 1_000_000,
+            "rate" => set_rates(&mut self.rates, value, RateTarget::Bytes)?,
+            "rate_iops" => set_rates(&mut self.rates, value, RateTarget::Iops)?,
             "rate_process" => self.poisson = parse_word(text, &[("linear", false), ("poisson", true)])?,
             "sync" => {
                 let (no, data, file) = (WriteSync::No, WriteSync::Data, WriteSync::File);
@@ -230,7 +247,7 @@ impl Job {
                     self.verify.method = Method::PatternHeader;
                 }
             }
-            "verify_interval" => self.verify.interval = Some(count(0, 1 << 30)?).filter(|bytes| *bytes > 0),
+            "verify_interval" => self.verify.interval = unless_zero(count(0, 1 << 30)?),
             "do_verify" => self.verify.reads_back = yes()?,
             "verify_only" => self.verify.only = yes()?,
             "verify_fatal" => self.verify.is_fatal = yes()?,
@@ -275,19 +292,26 @@ impl Job {
     }
 }
 
-/// Rates by direction. An empty entry and 0 leave a direction unlimited.
-fn rates(value: OptionValue<'_>, to_target: fn(u64) -> RateTarget) -> Result<[RateTarget; DIRECTIONS], String> {
-    value.by_direction(RateTarget::Unlimited, |part| match part.count(0, u64::MAX)? {
-        0 if !value.text.contains(',') => {
-            Err("a rate of 0 issues no operation - leave it out for no limit, or give a rate".into())
+/// Sets rates by direction. An empty entry and 0 leave a direction unlimited, unless the other option of the pair (in
+/// bytes, in operations) gave it a rate.
+fn set_rates(
+    rates: &mut [RateTarget; DIRECTIONS],
+    value: OptionValue<'_>,
+    to_target: fn(u64) -> RateTarget,
+) -> Result<(), String> {
+    let given = value.by_direction(0, |part| part.count(0, u64::MAX))?;
+    for (rate, given) in rates.iter_mut().zip(given) {
+        match unless_zero(given) {
+            Some(given) => *rate = to_target(given),
+            None if discriminant(rate) == discriminant(&to_target(0)) => *rate = RateTarget::Unlimited,
+            None => {}
         }
-        0 => Ok(RateTarget::Unlimited),
-        rate => Ok(to_target(rate)),
-    })
+    }
+    Ok(())
 }
 
 /// Finds options of one section that exclude each other.
-fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
+fn contradictions(section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
     let value = |name: &str| {
         let given = section
             .options
@@ -305,7 +329,12 @@ fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
             ));
         }
     };
-    check_pair("direct", "buffered", &|a, b| a != b);
     check_pair("rwmixread", "rwmixwrite", &|a, b| a.saturating_add(b) == 100);
-    check_pair("rate", "rate_iops", &|_, _| false);
+    check_pair("rate", "rate_iops", &|rate, iops| rate == 0 || iops == 0);
+    if let (Some((_, direct)), Some((given, buffered))) = (value("direct"), value("buffered"))
+        && direct == buffered
+    {
+        let why = "direct and buffered contradict each other - the last of them counts";
+        warnings.push(Problem::new(&given.position, why));
+    }
 }

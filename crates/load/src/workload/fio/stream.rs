@@ -4,8 +4,8 @@ use super::area::Area;
 use super::closed::ClosedLoopBound;
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
-use super::job::{DIRECTIONS, FLUSHES, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
-use super::thread::{ExitGroups, JobClone};
+use super::job::{DIRECTIONS, FLUSHES, FileOrder, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
+use super::thread::{ExitGroups, JobClone, LATENCY_MISSED, RATE_MISSED};
 use super::verify::{OpAddress, Verify};
 use crate::stream::{LOST, Request, Stream};
 use results::times::Times;
@@ -56,6 +56,10 @@ pub struct FioStream {
 /// Progress of a stream.
 #[derive(Debug, Default)]
 pub(super) struct StreamState {
+    /// Index of the current file, and what is left before the next file: bytes, if the files are used one by one;
+    /// otherwise operations.
+    file: usize,
+    file_left: u64,
     /// Index of the next file, if operations use the files in turn.
     next_file: usize,
     /// Number of completed writes.
@@ -73,6 +77,15 @@ pub(super) struct StreamState {
     /// Time of the last completion, nanoseconds of the run.
     now_ns: u64,
     phase: Phase,
+    /// End of the time that is counted in `phases_ns`, nanoseconds of the run.
+    phases_until_ns: u64,
+}
+
+impl StreamState {
+    /// State of a stream that begins at `from_ns`, nanoseconds of the run.
+    pub(super) fn new(from_ns: u64) -> Self {
+        Self { phases_until_ns: from_ns, ..Self::default() }
+    }
 }
 
 /// Phase of a job that reads its writes back.
@@ -108,6 +121,25 @@ impl FioStream {
         self.stop(at_ns);
         if !std::mem::replace(&mut self.state.is_done, true) {
             self.thread.progress.lanes_done.add(1);
+            self.thread.progress.done_ns.set(at_ns);
+        }
+    }
+
+    /// Ends the stream, because the job failed.
+    #[cold]
+    fn fail(&mut self) {
+        self.finish(self.state.now_ns);
+        if self.thread.job.exit_all_on_error {
+            self.end_others(self.state.now_ns);
+        }
+    }
+
+    /// Ends the jobs of `exit_what` at `at_ns`.
+    fn end_others(&self, at_ns: u64) {
+        if let Some(ExitGroups { groups, ended_groups: ends, .. }) = &self.thread.exit {
+            for group in &groups[ends.clone()] {
+                group.fetch_min(at_ns, Ordering::Relaxed);
+            }
         }
     }
 
@@ -135,11 +167,21 @@ impl FioStream {
     fn choose_area(&mut self) -> usize {
         match self.areas.len() {
             1 => 0,
-            count if self.thread.job.random_file => self.random.below(count as u64) as usize,
             count => {
-                let turn = self.state.next_file;
-                self.state.next_file = (turn + 1) % count;
-                turn
+                let (job, state) = (&self.thread.job, &mut self.state);
+                if state.file_left == 0 {
+                    let file = match job.file_order {
+                        FileOrder::Random => self.random.below(count as u64) as usize,
+                        FileOrder::InTurn | FileOrder::OneByOne => state.next_file,
+                    };
+                    (state.file, state.next_file) = (file, (file + 1) % count);
+                    let is_whole = job.file_order == FileOrder::OneByOne;
+                    state.file_left = if is_whole { self.areas[file].used_bytes } else { job.file_ops };
+                }
+                if job.file_order != FileOrder::OneByOne {
+                    state.file_left -= 1;
+                }
+                state.file
             }
         }
     }
@@ -198,6 +240,25 @@ impl FioStream {
         }
     }
 
+    /// Counts the time since the last completion, from the end of the ramp time on, for the phase of the job. Flushes
+    /// between the phases belong to none.
+    fn count_phase(&mut self) {
+        let phase = match self.state.phase {
+            Phase::ReadBack => Some(1),
+            // The last writes complete while the flushes wait for them.
+            Phase::Flush(files) if files < self.areas.len() => None,
+            Phase::Main | Phase::Flush(_) => Some(0),
+        };
+        let (ramp_end_ns, until_ns) = (self.thread.job.ramp_end_ns(), self.state.phases_until_ns);
+        if until_ns < ramp_end_ns && self.state.now_ns >= ramp_end_ns {
+            self.thread.progress.phases_ns.iter().for_each(|ns| ns.set(0));
+            self.state.phases_until_ns = ramp_end_ns;
+        }
+        let passed_ns = self.state.now_ns.saturating_sub(self.state.phases_until_ns);
+        self.state.phases_until_ns += passed_ns;
+        phase.into_iter().for_each(|phase: usize| self.thread.progress.phases_ns[phase].add(passed_ns));
+    }
+
     fn read_back(&mut self, area: usize, at: u64, len: u32) -> Request {
         self.thread.progress.read_back.add(1);
         let request = self.request(READS, area, self.areas[area].start + at, len);
@@ -232,6 +293,9 @@ impl FioStream {
         let (is_jump, unit) = (self.is_new_offset(direction), self.units[direction]);
         let (offset, len) = self.areas[area].next(direction, len_max, is_jump, unit, &mut self.random);
         self.areas[area].advance_window(len);
+        if self.thread.job.file_order == FileOrder::OneByOne {
+            self.state.file_left = self.state.file_left.saturating_sub(len);
+        }
         self.bytes_left = self.bytes_left.saturating_sub(len);
         (area, self.prioritized(direction, area, offset, len))
     }
@@ -390,6 +454,9 @@ impl Stream for FioStream {
     }
 
     fn on_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
+        if !outcome.is_done() && self.thread.job.exit_all_on_error {
+            self.fail();
+        }
         if self.verify.is_some()
             && let Some(address) = self.address(request)
             && let Some(verify) = &mut self.verify
@@ -412,6 +479,9 @@ impl Stream for FioStream {
 
     fn on_times(&mut self, request: &Request, times: &Times) {
         self.state.now_ns = times.completed_ns();
+        if self.reads_back_at_end() {
+            self.count_phase();
+        }
         if let Some(issued) = &self.thread.issued {
             issued.add(request, times);
         }
@@ -437,11 +507,12 @@ impl Stream for FioStream {
         let (latency_ns, max_ns) = (times.service_ns(), self.thread.job.latency_max_ns[direction]);
         let too_slow = (latency_ns > max_ns).then(|| {
             let [took, most] = [latency_ns, max_ns].map(units::duration);
-            format!("an operation took {took}, longer than max_latency ({most})")
+            (LATENCY_MISSED, format!("an operation took {took}, longer than max_latency ({most})"))
         });
-        if let Some(missed) = too_slow.or_else(|| self.min_rates.record(direction, request.len, times)) {
-            self.thread.progress.set_failure(missed);
-            self.finish(self.state.now_ns);
+        let too_few = || Some((RATE_MISSED, self.min_rates.record(direction, request.len, times)?));
+        if let Some((error, reason)) = too_slow.or_else(too_few) {
+            self.thread.progress.set_failure(error, reason);
+            self.fail();
         }
     }
 
@@ -455,10 +526,8 @@ impl Stream for FioStream {
 
     fn stop(&mut self, at_ns: u64) {
         (self.ops_left, self.state.is_ended) = (0, true);
-        if let Some(ExitGroups { groups, ended_groups: ends, .. }) = &self.thread.exit {
-            for group in &groups[ends.clone()] {
-                group.fetch_min(at_ns, Ordering::Relaxed);
-            }
+        if self.thread.job.exit_all {
+            self.end_others(at_ns);
         }
     }
 
@@ -469,7 +538,10 @@ impl Stream for FioStream {
         }
         let (has_ended, in_flight) = (self.has_ended(), self.state.in_flight);
         let (width, from_ns) = match &mut self.bound {
-            ClosedLoopBound::Pauses(pauses) if !has_ended => pauses.width(now_ns, in_flight),
+            // As in fio, the read-back at the end has no pauses.
+            ClosedLoopBound::Pauses(pauses) if !has_ended && self.state.phase == Phase::Main => {
+                pauses.width(now_ns, in_flight)
+            }
             ClosedLoopBound::Search(search) if !has_ended => search.width(now_ns, in_flight),
             ClosedLoopBound::Drains { refill_at } if !has_ended && in_flight > *refill_at => (in_flight, now_ns),
             _ => (u32::MAX, now_ns),

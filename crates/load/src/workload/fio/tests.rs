@@ -91,13 +91,12 @@ fn a_sequence_can_skip_and_go_backwards_and_random_places_have_sequences() {
 
 #[test]
 fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_for() {
-    let off = "verify=0\ndo_verify=1\nzonemode=none\nmax_open_zones=0\nread_beyond_wp=0\nunified_rw_reporting=none\nnice=0\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0\nreplay_time_scale=100\nss_interval=1\nlatency_run=0";
+    let off = "verify=0\ndo_verify=1\nzonemode=none\nmax_open_zones=0\nread_beyond_wp=0\nunified_rw_reporting=none\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0\nreplay_time_scale=100\nss_interval=1\nlatency_run=0";
     assert!(read(&format!("[a]\nfilename=sim:\n{off}")).is_ok());
     for (option, says) in [
         ("numa_cpu_nodes=1023", "no NUMA node 1023"),
         ("numa_mem_policy=round", "interleave"),
         ("exec_prerun=true", "run them yourself before and after"),
-        ("write_hist_log=x", "give log_hist_msec"),
         ("steadystate_duration=10", "need a criterion"),
         ("read_iolog=/nonexistent/log", "cannot replay the log \"/nonexistent/log\""),
         ("flow=2", "without shares between jobs"),
@@ -423,4 +422,120 @@ fn mapped_jobs_use_the_page_cache_whatever_direct_says() {
 
 fn build_on(load: &FioLoad, device: &str) -> RunPlan {
     planned(load, &[DeviceShape::new(device, 0, 1 << 20, 512)], 1).unwrap().0
+}
+
+#[test]
+fn a_sequence_with_steps_ends_at_the_end_of_the_file_or_begins_again() {
+    let offsets = |lines: &str| operations(lines, 0, 999).iter().map(|(_, offset, _)| offset >> 10).collect::<Vec<_>>();
+    // 0, 96, ... 960 KiB: the next step leads to 1,056 KiB, beyond the end, so the sequence begins again.
+    let seen = offsets("rw=read:32k bs=64k");
+    assert!(seen[..11] == [0, 96, 192, 288, 384, 480, 576, 672, 768, 864, 960] && seen[11] == 0 && seen.len() == 16);
+    // The operation at 990 KiB does not fit.
+    assert_eq!(offsets("rw=read:35k bs=64k direct=0").last(), Some(&891), "{seen:?}");
+    assert_eq!(offsets("rw=read:35k bs=64k direct=0 loops=2").len(), 20);
+    assert_eq!(offsets("rw=read:35k bs=64k direct=0 io_size=1m").len(), 16);
+}
+
+#[test]
+fn lfsr_uses_each_block_once_without_a_map_too() {
+    let distinct = |more: &str| {
+        let seen = operations(&format!("rw=randread bs=4k {more}"), 0, 999);
+        (seen.len(), seen.iter().map(|(_, offset, _)| *offset).collect::<HashSet<_>>().len())
+    };
+    assert_eq!(distinct("norandommap random_generator=lfsr"), (256, 256));
+    let (ops, distinct) = distinct("norandommap");
+    assert!(ops == 256 && distinct < 200, "{distinct}");
+}
+
+#[test]
+fn a_number_of_zero_is_off_where_fio_says_so() {
+    let job = |lines: &str| {
+        let (loads, _) = read(&format!("[a]\nfilename=sim:\ndirect=1\n{}", lines.replace(' ', "\n"))).unwrap();
+        format!("{:?}", Job { given_options: Vec::new(), in_force: Vec::new(), ..(*loads[0].threads[0].job).clone() })
+    };
+    for (given, off) in [
+        ("number_ios=0 loops=0 size=0 io_size=0 rate_cycle=1000", ""),
+        ("rate=0 rate_iops=0 rate_min=0 rate_iops_min=0", ""),
+        ("rate=1m rate_iops=0", "rate=1m"),
+        ("rate_iops=0 rate=1m", "rate=1m"),
+        ("rate_iops=100,0", "rate_iops=100,"),
+        ("iodepth=8 iodepth_low=0", "iodepth=8"),
+        ("thinktime=5 thinktime_blocks=0", "thinktime=5"),
+        ("runtime=0 max_latency=0 verify_interval=0 latency_target=0", ""),
+    ] {
+        assert_eq!(job(given), job(off), "{given}");
+    }
+}
+
+#[test]
+fn sizes_and_zones_are_read_as_fio_reads_them() {
+    let sizes = |lines: &str| operations(lines, 0, 9_999).iter().map(|(_, _, len)| *len).collect::<Vec<_>>();
+    assert!(sizes("rw=randread bsrange=4k:16k").iter().all(|len| (4_096..=16_384).contains(len)));
+    // Sizes that are not multiples of the smallest: gaps of 2 KiB follow some operations.
+    let split = sizes("rw=randread bssplit=6ki/50:10ki/50 size=1Mi");
+    assert!(split.contains(&10_240) && split.contains(&6_144), "{split:?}");
+    let text = "[a]\nfilename=x\nfilesize=2m-6m\nrw=write\nnrfiles=1";
+    let bytes = read(text).unwrap().0[0].required_file_bytes(&"x".parse().unwrap()).unwrap();
+    assert!((2 << 20..=6 << 20).contains(&bytes) && bytes.is_multiple_of(4_096), "{bytes}");
+    // Half of the reads in the first 5 %, half of the writes in the first tenth.
+    let line = "rw=randrw size=1m random_distribution=zoned:50/5:30/15:20/,50/10:50/90";
+    let seen = operations(line, 0, 4_000);
+    assert_eq!(seen.len(), 256);
+    let share = |kind, end: u64| {
+        let of_kind = || seen.iter().filter(|(of, ..)| *of == kind);
+        of_kind().filter(|(_, offset, _)| *offset < end).count() as f64 / of_kind().count() as f64
+    };
+    let (reads, writes) = (share(OpKind::Read, 12 * 4_096), share(OpKind::Write, 25 * 4_096));
+    assert!((0.35..0.65).contains(&reads) && (0.35..0.65).contains(&writes), "{reads} {writes}");
+}
+
+#[test]
+fn pauses_and_a_rate_go_together() {
+    let (loads, _) =
+        read("[a]\nfilename=sim:\nrw=read\nrate_iops=100\nthinktime=50ms\nthinktime_blocks=2\niodepth=8").unwrap();
+    let iops = |more: &str| {
+        let text = format!("[a]\nfilename=sim:\nrw=read\nrate_iops=100\nthinktime=50ms\n{more}");
+        read(&text).unwrap().0[0].stream_infos()[0].offered_iops
+    };
+    assert_eq!(iops("thinktime_blocks=2"), 40.0, "two operations in 50 ms");
+    assert_eq!(iops("thinktime_blocks=10"), 100.0, "ten operations in 100 ms: the job catches up");
+    assert!((iops("thinktime_blocks=10\nrate_ignore_thinktime=1") - 10.0 / 0.15).abs() < 0.01);
+    let plan = build(&loads[0], 1 << 20, 1).unwrap().shards.remove(0);
+    assert!(matches!(plan.lanes[0].arrival, Arrival::Scheduled(_)) && plan.limits[0].slots == 8);
+}
+
+#[test]
+fn what_fio_takes_with_a_warning_runs_with_a_notice() {
+    let job = |lines: &str| {
+        let (loads, warnings) = read(&format!("[a]\nfilename=sim:\n{}", lines.replace(' ', "\n"))).unwrap();
+        ((*loads[0].threads[0].job).clone(), warnings.join("\n"))
+    };
+    for (lines, says) in [
+        ("direct=1 time_based", "time_based has no effect without a runtime"),
+        ("direct=0 buffered=0", "the last of them counts"),
+        ("direct=1 write_hist_log=h", "write_hist_log has no effect without log_hist_msec"),
+        ("direct=1 nice=-10", "nice has no effect"),
+        ("direct=1 ioengine=null verify=md5", "verify has no effect with ioengine=null"),
+    ] {
+        let (job, warnings) = job(lines);
+        assert!(warnings.contains(says), "{lines}: {warnings}");
+        assert!(job.direct && !job.time_based && job.hist_log.is_none() && !job.verifies(), "{lines}");
+    }
+    assert_eq!(job("ioengine=aio").0.is_sync_engine, job("ioengine=libaio").0.is_sync_engine);
+    // Targets of the operations on three files of two blocks each.
+    let files = |more: &str| {
+        let (loads, _) = read(&format!("[a]\nsize=24k\nnrfiles=3\nrw=read\n{more}")).unwrap();
+        let shapes: Vec<_> = loads[0]
+            .devices
+            .iter()
+            .zip(0..)
+            .map(|(name, at)| DeviceShape::new(name.as_str(), at, 8_192, 512))
+            .collect();
+        let mut stream = planned(&loads[0], &shapes, 1).unwrap().0.shards.remove(0).lanes.remove(0).stream;
+        std::iter::from_fn(|| stream.next()).map(|request| request.target).collect::<Vec<_>>()
+    };
+    assert_eq!(files(""), [0, 1, 2, 0, 1, 2]);
+    assert_eq!(files("file_service_type=roundrobin:2"), [0, 0, 1, 1, 2, 2]);
+    assert_eq!(files("file_service_type=sequential\nbs=4k"), [0, 0, 1, 1, 2, 2]);
+    assert!(files("file_service_type=random:3")[..3].windows(2).all(|pair| pair[0] == pair[1]));
 }

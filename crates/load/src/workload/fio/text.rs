@@ -5,7 +5,7 @@
 //! job file     -> sections ([name]), with included files, comments, variables
 //! ```
 
-use super::options::{Support, ValueKind, find, has, program_option_remedy, program_option_takes_value};
+use super::options::{Support, ValueKind, find, has, program_option_remedy, program_option_takes_value, unabbreviated};
 use super::value::{Unit, expression};
 use results::units::quoted;
 
@@ -189,10 +189,14 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             },
         };
         let (name, value) = name_and_value(option);
-        let (name, mut value) = (name.to_owned(), value.map(str::to_owned));
+        let (name, mut value) = (unabbreviated(name).to_owned(), value.map(str::to_owned));
         let of_program = program_option_takes_value(&name);
         if let Some(advice) = program_option_remedy(&name) {
             problems.push(Problem::new(COMMAND_LINE, format!("flashproof does not support --{name} - {advice}")));
+            if name == "profile" {
+                // The further options belong to the profile.
+                return Err(problems);
+            }
             continue;
         }
         let of_job = |kind| matches!(find(&name), Some(Support::Known(known)) if known.kind == kind);
@@ -211,7 +215,10 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
         if of_program.is_some() {
             line.program.push((name, value));
         } else if name == "name" {
-            line.sections.push(Section { name: value.unwrap_or_default(), options: Vec::new() });
+            let name = value.unwrap_or_default();
+            // As in fio, the name is reported among the options of the job.
+            let given = GivenOption::new("name", name.as_str(), COMMAND_LINE);
+            line.sections.push(Section { name, options: vec![given] });
         } else {
             if line.sections.is_empty() {
                 line.sections.push(Section { name: "global".into(), options: Vec::new() });
@@ -419,7 +426,7 @@ mod tests {
         );
         let [global, bench] = &line.sections[..] else { panic!("{:?}", line.sections) };
         assert_eq!(options(global), given("filename=/data/x–f direct=1 rwmixwrite=50 runtime=60"));
-        assert_eq!((bench.name.as_str(), options(bench)), ("bench", given("bs=4k--iodepth")));
+        assert_eq!((bench.name.as_str(), options(bench)), ("bench", given("name=bench bs=4k--iodepth")));
         assert_eq!((line.files, line.program), (vec!["a–b.fio".to_owned()], vec![("output".into(), Some("x".into()))]));
         let errors = command_line(&words("-zz=read --showcmd --bs")).unwrap_err();
         let errors: Vec<_> = errors.iter().map(|error| error.what.as_str()).collect();
@@ -440,5 +447,13 @@ mod tests {
         let wanted = "direct=1 iodepth=8 thread lockmem=1g rw=randread group_reporting";
         assert_eq!(options(&line.sections[0]), given(wanted));
         assert_eq!((line.sections[1].name.as_str(), line.files, line.program.len()), ("x", words("y.fio"), 1));
+    }
+
+    #[test]
+    fn names_are_completed_as_getopt_does() {
+        let line = command_line(&words("--loop=2 --readw randread --i=3 --eras=x")).unwrap();
+        assert_eq!(options(&line.sections[0]), given("loops=2 readwrite=randread i=3 eras=x"));
+        let errors = command_line(&words("--profile=act --load=1")).unwrap_err();
+        assert!(errors.len() == 1 && errors[0].what.contains("flashproof storage CONFIG"), "{errors:?}");
     }
 }

@@ -38,8 +38,9 @@ pub struct JobClone {
 impl JobClone {
     /// A new clone, without `exitall` and `steadystate`.
     pub(super) fn new(job: Arc<Job>, clone: u64, number: usize, entry: usize) -> Self {
-        let samples =
-            |every_ms: u64, has_bins| Arc::new(Samples::new(every_ms * 1_000_000, job.ramp_ns, job.end_ns(), has_bins));
+        let samples = |every_ms: u64, has_bins| {
+            Arc::new(Samples::new(every_ms * 1_000_000, job.ramp_end_ns(), job.end_ns(), has_bins))
+        };
         Self {
             clone,
             number,
@@ -48,7 +49,7 @@ impl JobClone {
             samples: job.logs.iter().any(Option::is_some).then(|| samples(job.log_avg_msec, false)),
             histograms: job.hist_log.is_some().then(|| samples(job.log_hist_msec, true)),
             issued: job.write_iolog.is_some().then(Arc::default),
-            by_priority: job.priority.is_mixed().then(|| Arc::new(LatenciesByPriority::new(job.ramp_ns))),
+            by_priority: job.priority.is_mixed().then(|| Arc::new(LatenciesByPriority::new(job.ramp_end_ns()))),
             steady: None,
             exit: None,
             job,
@@ -93,7 +94,12 @@ impl JobClone {
 
     /// Latest end of the clone, nanoseconds since the measurement began: by its runtime, or with another job.
     pub fn end_ns(&self) -> u64 {
-        self.job.end_ns().min(self.ended_ns()).saturating_sub(self.job.ramp_ns)
+        self.job.end_ns().min(self.ended_ns()).saturating_sub(self.job.ramp_end_ns())
+    }
+
+    /// True if the clone completed its work within its ramp time.
+    pub fn is_done_in_ramp(&self) -> bool {
+        self.is_done() && self.progress.done_ns.get() < self.job.ramp_end_ns()
     }
 
     /// True if the clone completed its work, or met an end condition, before its time was over.
@@ -110,6 +116,10 @@ pub(super) struct RecordedStream {
     /// A direction, or [`super::FLUSHES`].
     pub(super) kind: usize,
 }
+
+/// Error numbers that fio reports for jobs that missed a goal: a rate (EIO), a latency (ETIMEDOUT).
+pub(super) const RATE_MISSED: u64 = 5;
+pub(super) const LATENCY_MISSED: u64 = 110;
 
 /// A counter that one thread changes while others read it.
 #[derive(Debug, Default)]
@@ -145,26 +155,37 @@ pub struct Progress {
     pub depth: Counter,
     /// Start of the measured result, nanoseconds of the run. Before this time the job searched for its depth.
     pub counts_from_ns: Counter,
-    failure: OnceLock<String>,
+    /// Why the job ended and failed, with fio's error number.
+    failure: OnceLock<(u64, String)>,
     /// Operations begun.
     begun_ops: Counter,
     /// Read-backs begun.
     pub(super) read_back: Counter,
     /// Counts of the clone's verification.
     pub verify: VerifyCounts,
+    /// Of a job that reads its writes back at the end: time spent on the job's own operations, and time spent on the
+    /// read-backs, nanoseconds without the ramp time.
+    pub phases_ns: [Counter; 2],
     /// Lanes that completed their work before their time was over.
     pub lanes_done: Counter,
+    /// When the last of these lanes was done, nanoseconds of the run.
+    pub done_ns: Counter,
 }
 
 impl Progress {
     /// Why the job ended and failed: the latency target or rate that it missed.
     pub fn failure(&self) -> Option<&str> {
-        self.failure.get().map(String::as_str)
+        self.failure.get().map(|(_, reason)| reason.as_str())
+    }
+
+    /// The error number that fio gives to the failure.
+    pub fn error(&self) -> Option<u64> {
+        self.failure.get().map(|(error, _)| *error)
     }
 
     /// Records the first reason; later reasons are ignored.
-    pub(super) fn set_failure(&self, reason: String) {
-        let _ = self.failure.set(reason);
+    pub(super) fn set_failure(&self, error: u64, reason: String) {
+        let _ = self.failure.set((error, reason));
     }
 
     /// Operations begun, without read-backs and operations that follow in the same slot.

@@ -1,8 +1,8 @@
 //! Numbers as fio writes them: sizes with binary suffixes, times, percentages, expressions in parentheses.
 //!
-//! Suffixes have fio's values: with `kb_base=1024`, the default, `k` and `kb` are 1024 and `kib` is 1000; with
-//! `kb_base=1000`, `k` and `kb` are 1000 and `kib` is 1024. Values that fio silently misreads (`10sec` as 10 us) are
-//! refused.
+//! Suffixes have fio's values: with `kb_base=1024`, the default, `k`, `kb` and `ki` are 1024 and `kib` is 1000; with
+//! `kb_base=1000`, `k`, `kb` and `ki` are 1000 and `kib` is 1024. A rate may end in `/s`. Values that fio silently
+//! misreads (`10sec` as 10 us) are refused.
 
 /// Meaning of suffixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +33,11 @@ pub enum Size {
 }
 
 impl Size {
+    /// The size; `None` for 0 bytes or 0 %, which in fio means that the option is off.
+    pub(super) fn unless_zero(self) -> Option<Self> {
+        (!matches!(self, Self::Bytes(0) | Self::Percent(0))).then_some(self)
+    }
+
     pub fn bytes_of(self, whole_bytes: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -62,6 +67,9 @@ pub fn number(text: &str, unit: Unit) -> Result<u64, String> {
         None => {
             let (sign, unsigned) = text.split_at(usize::from(text.starts_with(['-', '+'])));
             let (digits, suffix) = split_suffix(unsigned);
+            if !digits.contains(|c: char| c.is_ascii_digit()) {
+                return Err("the value is not a number".into());
+            }
             let factor = factor(suffix, unit)?;
             match (digits.parse::<u64>().ok().or_else(|| hexadecimal(digits)), digits.parse::<f64>()) {
                 _ if sign == "-" => return Err("the value is negative".into()),
@@ -111,12 +119,13 @@ fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
             _ => return unknown(),
         }),
         Unit::Kilo(kilo) => {
+            let suffix = suffix.strip_suffix("/s").unwrap_or(&suffix);
             let other_kilo = if kilo == 1_000 { 1_024_u64 } else { 1_000 };
             let Some(power) = suffix.chars().next().and_then(|first| "bkmgtp".find(first)) else {
                 return if suffix.is_empty() { Ok(1) } else { unknown() };
             };
             match (&suffix[1..], power) {
-                ("", _) | ("b", 1..) => Ok(kilo.pow(power as u32)),
+                ("", _) | ("b" | "i", 1..) => Ok(kilo.pow(power as u32)),
                 ("ib", 1..) => Ok(other_kilo.pow(power as u32)),
                 _ => unknown(),
             }
@@ -228,6 +237,10 @@ mod tests {
             ("4K", K, 4_096),
             ("4kb", K, 4_096),
             ("4kib", K, 4_000),
+            ("4Ki", K, 4_096),
+            ("4Ki", Unit::Kilo(1_000), 4_000),
+            ("1MB/s", K, 1 << 20),
+            ("100/s", K, 100),
             ("4k", Unit::Kilo(1_000), 4_000),
             ("4KiB", Unit::Kilo(1_000), 4_096),
             ("1.5m", K, 1_572_864),

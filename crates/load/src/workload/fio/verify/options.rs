@@ -72,8 +72,13 @@ impl Job {
     }
 
     /// True if the job reads all its writes back at the end. As in fio, a `time_based` job does not.
-    pub(in super::super) fn reads_back_at_end(&self) -> bool {
+    pub fn reads_back_at_end(&self) -> bool {
         self.reads_back() && !self.time_based
+    }
+
+    /// True if the job reads before the read-back at its end.
+    pub fn reads_meanwhile(&self) -> bool {
+        self.does[READS] || self.verify.backlog > 0
     }
 
     /// Direction whose sizes the writes have: a write after a trim has the size of the trim.
