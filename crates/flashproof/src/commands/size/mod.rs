@@ -14,7 +14,7 @@ use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_file, write_page};
-use sizing::configuration::{Configuration, TestOptions, busiest_node, configurations};
+use sizing::configuration::{Configuration, ConfigurationError, TestOptions, busiest_node, configurations};
 use sizing::info::{self, InfoReplies};
 use sizing::profile::Profile;
 use sizing::profile::derive::{id, profile};
@@ -48,7 +48,11 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     } else {
         page::page(&profile, configured.as_deref().unwrap_or_default())
     })?;
-    let configurations = configured.map_err(Failure::usage)?;
+    let configurations = match configured {
+        // The doubts have the reason.
+        Err(ConfigurationError::RecordsUnknown { .. }) if !balances => Vec::new(),
+        configured => configured.map_err(Failure::usage)?,
+    };
     let accepted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };
     if let Some(dir) = &args.out {
         write(dir, args.force, &json, accepted)?;
