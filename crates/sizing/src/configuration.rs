@@ -14,6 +14,7 @@ use crate::profile::{DeviceLoad, Profile};
 use engine::DeviceName;
 use load::factor::Factor;
 use load::workload::act::ActConfig;
+use load::workload::act::options::Test;
 use load::workload::act::reference::Document;
 use load::workload::act::scale::scale;
 use std::collections::BTreeSet;
@@ -34,6 +35,7 @@ pub struct TestOptions {
 /// A configuration, and the I/O that it requests.
 #[derive(Debug, Clone)]
 pub struct Configuration {
+    pub test: Test,
     pub namespace: String,
     /// Number of drives by which the namespace's load was divided.
     pub drives: usize,
@@ -228,7 +230,15 @@ impl<'a> NamespaceLoad<'a> {
         let [requested_io, cluster_io] =
             [requested_io_of(&config)?, measured_io].map(|io| [io, tomb_raider_io].into_iter().sum());
         let text = self.document(profile, test, config, &sizes).to_string();
-        Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, requested_io, cluster_io, remarks })
+        Ok(Configuration {
+            test: Test::Storage,
+            namespace: namespace(),
+            drives: self.drives.len(),
+            text,
+            requested_io,
+            cluster_io,
+            remarks,
+        })
     }
 
     /// `config` with comments. `sizes`: reason for `read-size-offset`.

@@ -114,7 +114,7 @@ fn the_tomb_raider_reads_too() {
     let mut text = String::new();
     for line in captured().lines() {
         text += line;
-        if line.contains(": used-bytes ") {
+        if line.contains(" write-q ") {
             reads += 598 * 20;
             // Its counter starts again with each round.
             reads %= 598 * 20 * 9;

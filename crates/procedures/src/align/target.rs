@@ -230,13 +230,17 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     };
     let part_text =
         name.filter(|_| is_shared).map(|name| format!("the part of namespace {name}, by the server's counts, of "));
+    let unconfirmed_text = match drives.iter().all(|drive| drive.iostat.is_some()) {
+        true => "",
+        false => ", by the server's counters, which no iostat confirms",
+    };
     let raider_text = if excludes_tomb_raider { " without the tomb raider's reads" } else { "" };
     Ok(Target {
         io: DriveIo::from(sum.map(|n| n / count)),
         large_block_reads: Some(large_block_reads / count),
         excludes_tomb_raider,
         source: format!(
-            "{}{drive_text}{raider_text} of node {} in {}",
+            "{}{drive_text}{raider_text} of node {} in {}{unconfirmed_text}",
             part_text.unwrap_or_default(),
             drives[0].node,
             args.target

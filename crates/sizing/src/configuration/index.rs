@@ -56,7 +56,15 @@ pub(super) fn configuration(
         document.note("defrag-lwm-pct", &format!("Here: {lwm}."));
         let remarks = Vec::new();
         let text = document.to_string();
-        Ok(Configuration { namespace: namespace.clone(), drives, text, requested_io, cluster_io: io, remarks })
+        Ok(Configuration {
+            test: Test::Index,
+            namespace: namespace.clone(),
+            drives,
+            text,
+            requested_io,
+            cluster_io: io,
+            remarks,
+        })
     };
     Some(build().map_err(|problems| ConfigurationError::Refused { namespace: namespace.clone(), problems }))
 }

@@ -260,7 +260,10 @@ impl JsonScanner {
         }
         if let Some(disk) = statistics.disk.iter().find(|disk| !disk.contains_key("r/s")) {
             let names: Vec<&str> = disk.keys().map(String::as_str).collect();
-            return unusable(&names).map_or_else(|| collector.unread(), |why| collector.unusable(why));
+            return match unusable(&names) {
+                Some(why) => collector.unusable(why),
+                None => collector.unread(),
+            };
         }
         for disk in &statistics.disk {
             let Some(device) = disk.get("disk_device").or_else(|| disk.get("device")).and_then(Value::as_str) else {

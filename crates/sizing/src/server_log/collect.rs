@@ -88,7 +88,7 @@ impl Collector {
         &self.log.files
     }
 
-    pub(super) fn node(&self) -> Option<&String> {
+    pub(super) fn node_id(&self) -> Option<&String> {
         self.log.node_id.as_ref()
     }
 

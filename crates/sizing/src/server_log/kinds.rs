@@ -7,6 +7,7 @@
 use super::text::LogMessage;
 use jiff::{SignedDuration, Timestamp};
 use memchr::memmem;
+use results::units::is_unprintable;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -245,12 +246,13 @@ impl Events {
             return;
         }
         let periods = self.0.entry((kind, subject)).or_default();
+        let is_full = periods.len() == PERIODS_MAX;
         match periods.last_mut() {
             Some((begin, end)) if timestamp.duration_since(*end).abs() <= EVENT_GAP => {
                 (*begin, *end) = ((*begin).min(timestamp), (*end).max(timestamp));
             }
             // The last period then lasts to the end of the log.
-            Some((_, end)) if periods.len() == PERIODS_MAX => *end = (*end).max(timestamp),
+            Some((_, end)) if is_full => *end = (*end).max(timestamp),
             _ => periods.push((timestamp, timestamp)),
         }
     }
@@ -275,7 +277,7 @@ fn subject(text: &[u8]) -> String {
         Some(rest) => rest.split(['}', '|']).next().unwrap_or_default(),
         None => text.split([':', ' ']).next().filter(|word| word.starts_with('/')).unwrap_or_default(),
     };
-    subject.chars().filter(|c| !c.is_control()).collect()
+    subject.chars().filter(|c| !c.is_control() && !is_unprintable(*c)).collect()
 }
 
 /// Full text of docs/server-log.md.

@@ -225,11 +225,11 @@ fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) 
     let node = file.node.as_ref().or(only_node);
     let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
     let is_same_log = |log: &NodeLog| match file.node {
-        Some(_) => log.collector.node() == node,
-        None => (log.collector.node() == node || log.collector.node().is_none()) && !overlaps(&log.collector),
+        Some(_) => log.collector.node_id() == node,
+        None => (log.collector.node_id() == node || log.collector.node_id().is_none()) && !overlaps(&log.collector),
     };
     let Some(index) = nodes.iter().position(is_same_log) else {
-        let overlaps_only = file.node.is_none() && nodes.iter().any(|log| log.collector.node() == node);
+        let overlaps_only = file.node.is_none() && nodes.iter().any(|log| log.collector.node_id() == node);
         let collector = Collector::of(node.filter(|_| !overlaps_only).cloned());
         nodes.push(NodeLog { source: file.source.clone(), collector });
         return nodes.len() - 1;

@@ -1,6 +1,6 @@
 use super::collect::Collector;
 use super::*;
-use crate::lines::{LINE_BYTES_MAX, Lines};
+use crate::lines::LINE_BYTES_MAX;
 use crate::source::Source;
 use std::io::{self, Cursor, Read};
 
@@ -109,6 +109,7 @@ fn lines_of_every_version_are_read() {
         defrag_writes: Some(406.8),
         defrag_io_skips: Some(0.2),
         direct_frees: Some(369.0),
+        tomb_raider_reads: 0.0,
     };
     assert_eq!(found[0].printed, printed);
     let ((namespace, device), found) = drive(lines[2]);

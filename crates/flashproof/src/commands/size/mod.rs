@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use load::factor::Factor;
+use load::workload::act::options::Test;
 use procedures::select;
 use results::files;
 use results::judge::Outcome;
@@ -95,19 +96,24 @@ fn print_next_steps(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, 
         ));
         return;
     }
-    let files: Vec<String> = configurations.iter().map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect();
+    let files_of = |test: Test| -> Vec<String> {
+        let of_test = configurations.iter().filter(|one| one.test == test);
+        of_test.map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect()
+    };
+    let (files, index_files) = (files_of(Test::Storage), files_of(Test::Index));
     let node_option = if profile.nodes.len() > 1 { format!(" --node {node}") } else { String::new() };
     let device = if args.device.is_none() { "set device-names to your drive, then: " } else { "" };
     // Alignment needs the cluster's own load. A configuration at another scale does not fit the target.
-    let align = match args.scale == Factor::ONE {
-        true => format!("flashproof size align {} --target {dir}/{PROFILE}{node_option}, and: ", files[0]),
-        false => String::new(),
-    };
+    let align = files.first().filter(|_| args.scale == Factor::ONE);
+    let align = align.map(|file| format!("flashproof size align {file} --target {dir}/{PROFILE}{node_option}"));
     let together_hint = if files.len() > 1 { " (several at once, if they share a drive)" } else { "" };
+    let storage = (!files.is_empty()).then(|| format!("flashproof storage {}{together_hint}", files.join(" ")));
+    let index = index_files.iter().map(|file| format!("flashproof index {file}"));
+    let commands: Vec<String> = align.into_iter().chain(storage).chain(index).collect();
     console::notice(&format!(
-        "written: {dir}/{PROFILE}, {} (one drive of {node} each) - {device}{align}flashproof storage {}{together_hint}",
-        files.join(", "),
-        files.join(" "),
+        "written: {dir}/{PROFILE}, {} (one drive of {node} each) - {device}{}",
+        [&files[..], &index_files].concat().join(", "),
+        commands.join(", and: "),
     ));
 }
 
