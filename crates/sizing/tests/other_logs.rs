@@ -195,7 +195,7 @@ fn what_no_number_contains_is_named_with_its_time() {
         let is_told = profile.remarks.iter().any(|remark| words.iter().all(|word| remark.contains(word)));
         assert!(is_told, "{words:?} {:?}", profile.remarks);
     };
-    told(&profile, ["{test}: partitions were migrated", "also within the window"]);
+    told(&profile, ["{test}: partitions were migrated", "partly within the window"]);
     let cold =
         captured().replace("{test} loading free & defrag queues", "/dev/loop2: read complete: UNIQUE 7 (REPLACED 0)");
     told(&profile_of(cold), ["a cold start reads the devices from end to end", "outside the window"]);

@@ -2,24 +2,33 @@
 
 use super::derive::NodeSources;
 use super::{DeviceLoad, IndexLoad, Window};
-use crate::server_log::kinds::{FLASH_INDEX, FLASH_INDEX_7, FLASH_SINDEX, LineKind, Treatment};
+use crate::server_log::kinds::{FLASH_INDEX, FLASH_INDEX_7, FLASH_SINDEX, Treatment};
 use jiff::Timestamp;
-use results::units::{count, span};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Namespaces and devices that a remark names.
+const SUBJECTS_SHOWN: usize = 8;
 
 impl NodeSources<'_> {
-    /// A sentence for each kind of line that is named, with its times, and whether these are in `window`.
+    /// A sentence for each meaning of named lines, with namespaces and devices, times, and whether these are in `window`.
     pub(super) fn events(&self, window: Window) -> Vec<String> {
-        let id = &self.id;
-        let sentence = |(kind, subject, periods): (&LineKind, &str, &[(Timestamp, Timestamp)])| {
-            let Treatment::Named(meaning) = kind.treatment else { return None };
-            let subject = match subject {
-                "" => String::new(),
-                device if device.starts_with('/') => format!(", {device}"),
-                namespace => format!(", {{{namespace}}}"),
-            };
-            Some(format!("node {id}{subject}: {meaning} ({})", times(periods, window)))
+        let mut by_meaning: BTreeMap<&str, (BTreeSet<String>, Vec<(Timestamp, Timestamp)>)> = BTreeMap::new();
+        for (kind, subject, periods) in self.log.events.iter() {
+            let Treatment::Named(meaning) = kind.treatment else { continue };
+            let (subjects, all_periods) = by_meaning.entry(meaning).or_default();
+            let is_namespace = !subject.is_empty() && !subject.starts_with('/');
+            subjects.insert(if is_namespace { format!("{{{subject}}}") } else { subject.to_owned() });
+            all_periods.extend(periods);
+        }
+        let sentence = |(meaning, (subjects, mut periods)): (&str, (BTreeSet<String>, Vec<_>))| {
+            periods.sort_unstable();
+            let shown = subjects.iter().filter(|subject| !subject.is_empty()).take(SUBJECTS_SHOWN);
+            let about: String = shown.map(|subject| format!(", {subject}")).collect();
+            let more = subjects.len().saturating_sub(SUBJECTS_SHOWN);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            format!("node {}{about}{more}: {meaning} ({})", self.id, times(&periods, window))
         };
-        self.log.events.iter().filter_map(sentence).collect()
+        by_meaning.into_iter().map(sentence).collect()
     }
 
     /// The indexes on flash of the namespaces of `loads`, with the rates that an index test needs.
@@ -71,18 +80,20 @@ pub(super) fn of_index(index: &IndexLoad) -> String {
     )
 }
 
-/// The periods as text, and their place in time relative to `window`.
+/// The ascending periods as text, and their place in time relative to `window`.
 fn times(periods: &[(Timestamp, Timestamp)], window: Window) -> String {
-    let (Some((first, _)), Some((_, last))) = (periods.first(), periods.last()) else { return String::new() };
-    let inside = periods.iter().filter(|(begin, end)| *begin <= window.to && *end >= window.from).count();
-    let place = match inside {
-        0 => "outside the window",
-        _ => "also within the window",
+    let (Some((first, _)), Some(last)) = (periods.first(), periods.iter().map(|(_, end)| end).max()) else {
+        return String::new();
     };
-    let length = last.duration_since(*first).as_secs().unsigned_abs();
-    match (periods.len(), length) {
-        (1, 0) => format!("{first:.0}, {}", if inside == 0 { place } else { "within the window" }),
-        (1, _) => format!("{first:.0}, for {}, {place}", span(length)),
-        (n, _) => format!("{} from {first:.0} to {last:.0}, {place}", count(n as u64, "time")),
+    let is_outside = |(begin, end): &(Timestamp, Timestamp)| *begin > window.to || *end < window.from;
+    let is_inside = |(begin, end): &(Timestamp, Timestamp)| *begin >= window.from && *end <= window.to;
+    let place = match (periods.iter().all(is_outside), periods.iter().all(is_inside)) {
+        (true, _) => "outside the window",
+        (_, true) => "within the window",
+        _ => "partly within the window",
+    };
+    match first == last {
+        true => format!("at {first:.0}, {place}"),
+        false => format!("from {first:.0} to {last:.0}, {place}"),
     }
 }

@@ -214,7 +214,7 @@ impl Collector {
             _ => match (text::start(message.text), kinds::find(message)) {
                 (Some(build), _) => self.start(build, timestamp, position),
                 (None, Some(kind)) => {
-                    if let Treatment::Named(_) = KINDS[kind].treatment {
+                    if !matches!(KINDS[kind].treatment, Treatment::Ignored(_)) {
                         self.log.events.add(kind, message.text, timestamp);
                     }
                 }

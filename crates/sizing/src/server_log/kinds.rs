@@ -61,8 +61,18 @@ pub(crate) const FLASH_INDEX_7: &str = " alloc-bytes ";
 /// Text of a ticker line about secondary indexes on flash.
 pub(crate) const FLASH_SINDEX: &str = "} sindex-flash-usage: ";
 
-const FLASH: &str =
-    "the index is on flash. The profile covers only the data devices: the index device needs an index test";
+const FLASH: Treatment = Used("names an index on flash, whose device needs an index test (NAMESPACE-index.conf)");
+const FLASH_SECONDARY: Treatment = Used("names secondary indexes on flash, whose I/O the log does not count");
+const TRUNCATED: Treatment = Named("a truncation freed blocks without the usual defragmentation");
+const SWEPT: Treatment = Named("defragmentation read more blocks than usual, because of a sweep or a start");
+const REFUSED: Treatment =
+    Named("the server refused writes because the device was too slow: the profile has only the writes that were done");
+const IN_PMEM: Treatment = Named("the records are in persistent memory, which is no block device");
+const USAGE: Treatment =
+    Ignored("drive lines have the used bytes; storage histograms count only reads that reached the device");
+const MIGRATED: Treatment =
+    Named("partitions were migrated or appealed for: their reads and writes are part of the counted load");
+const TRUNCATE: &str = "truncate.c truncate_ce.c truncate_ee.c";
 
 /// The table. The first row whose text is in the line describes the line.
 pub const KINDS: &[LineKind] = &[
@@ -79,36 +89,19 @@ pub const KINDS: &[LineKind] = &[
         "5.7 to 8.1",
         Named("secondary indexes were built by reading the whole device, in no counter"),
     ),
-    kind(
-        DRV,
-        "sweep",
-        "4.0 to 8.1",
-        Named("a sweep queued blocks for defragmentation: more large-block reads than usual"),
-    ),
-    kind(
-        DRV,
-        "waiting for defrag",
-        "4.0 to 5.2",
-        Named("the start waited for defragmentation: more large-block reads than usual"),
-    ),
-    kind(
-        DRV,
-        "wait-for-defrag",
-        "5.7 to 8.1",
-        Named("the start waited for defragmentation: more large-block reads than usual"),
-    ),
-    kind(
-        "drv_ssd.c storage.c",
-        "queue too deep",
-        "4.0 to 8.1",
-        Named(
-            "the server refused writes because the device was too slow: the profile has only the writes that were done",
-        ),
-    ),
+    kind(DRV, "sweep", "4.0 to 8.1", SWEPT),
+    kind(DRV, "waiting for defrag", "4.0 to 5.2", SWEPT),
+    kind(DRV, "wait-for-defrag", "5.7 to 8.1", SWEPT),
+    kind("drv_ssd.c storage.c", "queue too deep", "4.0 to 8.1", REFUSED),
     kind(DRV, "totally full", "5.2 to 8.1", FULL),
     kind(DRV, "out of space", "5.2 to 8.1", FULL),
     kind(DRV, "out of storage space", "4.0 to 8.1", FULL),
     kind(DRV, "read failed", "4.0 to 8.1", DEFECT),
+    kind(DRV, "IO failed", "6.0 to 8.1", DEFECT),
+    kind(DRV, "failed read", "6.4 to 8.1", DEFECT),
+    kind(DRV, "seek failed", "4.0", DEFECT),
+    kind(DRV, "CORRUPTED", "4.0", DEFECT),
+    kind(DRV, " bad ", "4.0 to 8.1", DEFECT),
     kind(DRV, "DEVICE FAILED", "4.0 to 8.1", DEFECT),
     kind(DRV, "fd pool full", "5.7 to 8.1", NO_IO),
     kind(DRV, "WB: ", "6.4 to 8.1", COMMAND),
@@ -135,67 +128,21 @@ pub const KINDS: &[LineKind] = &[
     kind(DRV, "scheduler mode", "3.8 to 4.0", START),
     kind(DRV, "no devices", "4.0 to 4.5", START),
     kind("namespace.c namespace_ce.c namespace_ee.c", "beginning cold start", "4.0 to 8.1", COLD),
-    kind(PMEM, DRIVE_LINE, "4.8 to 8.1", Named("the records are in persistent memory, which is no block device")),
-    kind(
-        "truncate.c truncate_ce.c truncate_ee.c",
-        "truncating to ",
-        "3.12 to 8.1",
-        Named("records were truncated: their blocks become free without the usual defragmentation"),
-    ),
-    kind(
-        "truncate.c truncate_ce.c truncate_ee.c",
-        "done truncate",
-        "3.12 to 8.1",
-        Named("a truncation ended: blocks became free without the usual defragmentation"),
-    ),
-    kind("ticker.c", FLASH_INDEX, "4.3 to 6.4", Named(FLASH)),
-    kind(
-        "ticker.c",
-        FLASH_SINDEX,
-        "6.1 to 6.4",
-        Named(
-            "secondary indexes are on flash. The profile covers only the data devices: their device needs an index test, but the log does not count its I/O",
-        ),
-    ),
-    kind("ticker.c", FLASH_INDEX_7, "7.0 to 8.1", Named(FLASH)),
+    kind(PMEM, DRIVE_LINE, "4.8 to 8.1", IN_PMEM),
+    kind(TRUNCATE, "truncating to ", "3.12 to 8.1", TRUNCATED),
+    kind(TRUNCATE, "done truncate", "3.12 to 8.1", TRUNCATED),
+    kind("ticker.c", FLASH_INDEX, "4.3 to 6.4", FLASH),
+    kind("ticker.c", FLASH_SINDEX, "6.1 to 6.4", FLASH_SECONDARY),
+    kind("ticker.c", FLASH_INDEX_7, "7.0 to 8.1", FLASH),
     kind("ticker.c", "-pmem-usage: ", "4.5 to 6.4", NO_IO),
-    kind(
-        "ticker.c",
-        "} pmem-usage: ",
-        "4.8 to 6.4",
-        Named("the records are in persistent memory, which is no block device"),
-    ),
+    kind("ticker.c", "} pmem-usage: ", "4.8 to 6.4", IN_PMEM),
     kind("ticker.c", "index-usage: ", "7.0 to 8.1", NO_IO),
     kind("ticker.c", "} memory-usage: ", "3.9 to 6.4", NO_IO),
-    kind(
-        "ticker.c",
-        "} device-usage: ",
-        "3.9 to 6.4",
-        Ignored("the drive lines have the used bytes; the storage histograms count only reads that reached the device"),
-    ),
-    kind(
-        "ticker.c",
-        "} data-usage: ",
-        "7.0 to 8.1",
-        Ignored("the drive lines have the used bytes; the storage histograms count only reads that reached the device"),
-    ),
+    kind("ticker.c", "} device-usage: ", "3.9 to 6.4", USAGE),
+    kind("ticker.c", "} data-usage: ", "7.0 to 8.1", USAGE),
     kind("ticker.c", "} migrations: complete", "3.9 to 8.1", NO_IO),
-    kind(
-        "ticker.c",
-        "} migrations: remaining ",
-        "3.9 to 8.1",
-        Named(
-            "partitions were migrated: the storage histograms count the reads and writes of migrations as part of the load",
-        ),
-    ),
-    kind(
-        "ticker.c",
-        "} appeals: ",
-        "4.0 to 8.1",
-        Named(
-            "partitions were appealed for: the storage histograms count the reads and writes of appeals as part of the load",
-        ),
-    ),
+    kind("ticker.c", "} migrations: remaining ", "3.9 to 8.1", MIGRATED),
+    kind("ticker.c", "} appeals: ", "4.0 to 8.1", MIGRATED),
     kind("ticker.c", "} objects: ", "3.9 to 8.1", NO_IO),
     kind("ticker.c", "} tombstones: ", "3.10 to 8.1", NO_IO),
     kind("ticker.c", "} client: ", "3.9 to 8.1", COUNTED),
@@ -234,7 +181,7 @@ const EVENT_GAP: SignedDuration = SignedDuration::from_secs(60);
 const SUBJECTS_MAX: usize = 512;
 const PERIODS_MAX: usize = 512;
 
-/// Lines whose kind is named: the periods in which they were logged, by row of [`KINDS`] and subject.
+/// Lines that are named or that show an index on flash: the periods in which they were logged, by row of [`KINDS`] and subject.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Events(BTreeMap<(usize, String), Vec<(Timestamp, Timestamp)>>);
 
