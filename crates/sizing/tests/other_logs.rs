@@ -228,7 +228,7 @@ fn old_drive_lines_give_blocks_without_a_namespace() {
     assert_eq!([load.large_block_writes_per_sec, load.large_block_reads_per_sec], [43.3, 39.1]);
     assert_eq!((load.large_block_bytes, &*load.origin.large_block), (128 << 10, "contig-free of the drive line"));
     let doubts = profile.doubts();
-    assert!(doubts.len() == 1 && doubts[0].contains("storage histograms are off"), "{doubts:?}");
+    assert!(doubts.len() == 1 && doubts[0].contains("name no namespace"), "{doubts:?}");
     assert!(profile.remarks.iter().any(|remark| remark.contains("name no namespace")), "{:?}", profile.remarks);
 }
 

@@ -58,8 +58,8 @@ impl Target {
                 let Ok(source) = Source::open(Path::new(text), "iostat -xty 10 6") else { return Err(no_profile) };
                 return match iostat::read(source, None) {
                     Ok(iostat) => of_iostat(&iostat, args, block_kib),
-                    Err(IostatError::NotIostat { is_json: true, .. } | IostatError::Read(_)) => Err(no_profile),
-                    Err(error) => Err(Failure::usage(error)),
+                    Err(error @ IostatError::Unusable { .. }) => Err(Failure::usage(error)),
+                    Err(_) => Err(no_profile),
                 };
             }
         };

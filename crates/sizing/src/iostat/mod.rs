@@ -46,7 +46,7 @@ pub enum IostatError {
         "reading {name} - it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or \
          JSON, found {found} - record the output with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
     )]
-    NotIostat { name: String, found: String, is_json: bool },
+    NotIostat { name: String, found: String },
     /// iostat's output, but without the numbers that are needed.
     #[error("reading {name} - {why} - record the output during the load: iostat -xty 10 60 > FILE")]
     Unusable { name: String, why: Unusable },
@@ -67,8 +67,8 @@ pub enum Unusable {
 
 results::display!(Unusable {
     NotExtended => "iostat without -x does not count reads and writes (busybox's iostat has no -x: install sysstat)",
-    Short => "iostat -s adds reads and writes up: leave out -s",
-    OtherSystem => "the columns kr/s and kw/s are those of another system's iostat, but a node runs Linux",
+    Short => "iostat -s (and sar) adds reads and writes up: leave out -s",
+    OtherSystem => "the table is of another system's iostat (kr/s, kw/s, KB/t), but a node runs Linux",
     SinceBoot => "a single report covers the time since boot, not the load: give iostat an interval",
 });
 
@@ -96,7 +96,7 @@ pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatErr
     match (iostat.reports.is_empty(), unusable) {
         (false, _) => Ok(iostat),
         (true, Some(why)) => Err(IostatError::Unusable { name, why }),
-        (true, None) => Err(IostatError::NotIostat { name, found, is_json }),
+        (true, None) => Err(IostatError::NotIostat { name, found }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Derives the load of each device from all sources.
 
 use super::counters::{self, BlockRates, BlockSizes, HistogramCounts};
-use super::devices::{DriveKey, SHADOW, drive_of};
+use super::devices::{DriveKey, NOT_LOGGED, SHADOW, drive_of};
 use super::sources::{self, IostatMeans, IostatMismatch, NamespaceFacts, ProfileOptions, SizingError, Sources};
 use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Unconfirmed, Window, remarks, window};
 use crate::drive_io::{DriveIo, NAMES};
@@ -238,8 +238,12 @@ impl NodeSources<'_> {
         let (reads, writes) = (sized("read")?, sized("write")?);
         let (id, sized_sec) = (&self.id, reads.seconds.min(writes.seconds));
         let is_records_unknown = !self.log.has_sizes(namespace);
-        let off_doubt = is_records_unknown
-            .then(|| SizingError::StorageHistogramsOff { log: id.clone(), namespace: namespace.clone() }.to_string());
+        let log = id.clone();
+        let off_doubt = match namespace.as_str() {
+            _ if !is_records_unknown => None,
+            NOT_LOGGED => Some(SizingError::OldHistograms { log }.to_string()),
+            _ => Some(SizingError::StorageHistogramsOff { log, namespace: namespace.clone() }.to_string()),
+        };
         let coverage_doubt = (sized_sec / sec < COVERED).then(|| {
             format!(
                 "node {id}, {{{namespace}}}: its histograms of sizes cover {sized_sec:.0} s of the window's {sec:.0} \
@@ -257,6 +261,7 @@ impl NodeSources<'_> {
             .ok_or_else(|| too_short(format!("the drv_ssd line of {device}")))?;
 
         let is_memory = drive_rates.is_memory;
+        let driver = if is_memory { "drv_mem" } else { "drv_ssd" };
         let device_reads = of_device("read").filter(|_| !is_memory);
         let (device_lbr, device_writes) = (of_device("large-block-read").filter(|_| !is_memory), of_device("write"));
         let writes_per_sec = writes.per_sec() / sharers as f64;
@@ -270,7 +275,8 @@ impl NodeSources<'_> {
         let logged =
             |counted: &HistogramCounts, name: &str| format!("{name}: {} in {:.0} s", counted.count, counted.seconds);
         let counter = |what: &str| {
-            format!("drv_ssd: {what} in {:.0} s, times {ios_a_block:.0} I/Os a block", drive_rates.seconds)
+            let seconds = drive_rates.seconds;
+            format!("{driver}: {what} in {seconds:.0} s, times {ios_a_block:.0} I/Os a block")
         };
         let of_sizes = |what: &str, counted: &HistogramCounts| {
             format!("{}{split}", logged(counted, &format!("{{{namespace}}}-device-{what}-size")))

@@ -345,9 +345,13 @@ fn of_device(
         let advice = "the assumed size of a write block or a flush does not match the log: give --flush-size or --write-block-size";
         equal(what, against, [found, blocks * ios_a_block], of_blocks(found / ios_a_block, blocks), advice)
     };
-    let lbr = lbr.map(|lbr| in_ios("large-block reads/s", "drv_ssd's blocks read, in I/Os", lbr, blocks.blocks_read()));
+    let driver = if load.is_memory { "drv_mem" } else { "drv_ssd" };
+    let lbr = lbr.map(|lbr| {
+        in_ios("large-block reads/s", &format!("{driver}'s blocks read, in I/Os"), lbr, blocks.blocks_read())
+    });
     let writes = writes.filter(|_| !load.commit_to_device);
-    let writes = writes.map(|writes| in_ios(WRITES, "drv_ssd's blocks written, in I/Os", writes, blocks.writes));
+    let writes =
+        writes.map(|writes| in_ios(WRITES, &format!("{driver}'s blocks written, in I/Os"), writes, blocks.writes));
     [balance, reads, lbr, writes].into_iter().flatten().collect()
 }
 

@@ -147,6 +147,13 @@ pub enum SizingError {
          (or \"flashproof size collect --enable\")"
     )]
     StorageHistogramsOff { log: String, namespace: String },
+    /// As above, in a log whose drive lines name no namespace.
+    #[error(
+        "{log}: has no histograms of the sizes of reads and writes, and its drive lines name no namespace (server 3.8 and \
+         older): only blocks are counted - give a log of server 3.9 or later, with storage histograms on, for a \
+         configuration"
+    )]
+    OldHistograms { log: String },
     /// No such namespace.
     #[error("there is no namespace {wanted} - found: {}", .found.join(", "))]
     NoNamespace { wanted: String, found: Vec<String> },

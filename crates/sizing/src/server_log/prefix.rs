@@ -18,9 +18,6 @@ use std::borrow::Cow;
 /// Longest prefix that is searched for a stamp, bytes. The longest are the fields of journald's JSON.
 const PREFIX_BYTES_MAX: usize = 4096;
 
-/// Words of a prefix that differ between lines of one source: streams, flags of CRI, months and weekdays.
-const VARYING: &str = "stdout stderr F P Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec Mon Tue Wed Thu Fri Sat Sun";
-
 /// Splits lines into source and server's line. Caches the last prefix: most lines have the same source as the previous
 /// line.
 #[derive(Debug, Default)]
@@ -36,10 +33,13 @@ impl Prefixes {
         if self.stamps.split(line).is_some() {
             return Some(("", Cow::Borrowed(line)));
         }
-        let (prefix, server_line) = line.split_at(stamp_at(line)?);
+        // Most prefixes have the length of the one before.
+        let at = Some(self.prefix.len()).filter(|at| is_stamp_at(line, *at)).or_else(|| stamp_at(line))?;
+        let (prefix, server_line) = line.split_at(at);
         if prefix != self.prefix {
             self.source = source(prefix);
-            self.prefix = prefix.to_vec();
+            self.prefix.clear();
+            self.prefix.extend_from_slice(prefix);
         }
         match prefix.ends_with(b"\"") {
             true => Some((&self.source, Cow::Owned(json_string(server_line)))),
@@ -53,7 +53,11 @@ impl Prefixes {
 fn stamp_at(line: &[u8]) -> Option<usize> {
     let head = &line[..line.len().min(PREFIX_BYTES_MAX)];
     let zones = memmem::find_iter(head, b" GMT").chain(memmem::find_iter(head, b" UTC"));
-    zones.filter_map(|zone| begin_of_stamp(&head[..zone])).find(|at| text::split(&line[*at..]).is_some())
+    zones.filter_map(|zone| begin_of_stamp(&head[..zone])).find(|at| is_stamp_at(line, *at))
+}
+
+fn is_stamp_at(line: &[u8], at: usize) -> bool {
+    line.get(at..).is_some_and(|rest| text::split(rest).is_some())
 }
 
 /// Start of the month in `... Nov 20 2026 23:04:05`.
@@ -64,7 +68,11 @@ fn begin_of_stamp(before_zone: &[u8]) -> Option<usize> {
     }
     let month = before_zone[..end].trim_ascii_end();
     let letters = month.iter().rev().take_while(|byte| byte.is_ascii_alphabetic()).count();
-    let begin = month.len() - letters;
+    let mut begin = month.len() - letters;
+    // The last byte of a terminal's colour, `ESC [ 0 m`, is a letter.
+    if month[..begin].contains(&b'\x1b') && month[begin..].starts_with(b"m") {
+        begin += 1;
+    }
     let is_word = begin > 0 && !month[begin - 1].is_ascii_digit();
     (letters > 0 && is_word).then_some(begin)
 }
@@ -77,8 +85,14 @@ fn source(prefix: &[u8]) -> String {
     let ends_in_number = text.trim_end_matches('-').trim_end_matches(|c: char| c.is_ascii_digit());
     let text = if text.ends_with('-') { ends_in_number.trim_end_matches('-') } else { text };
     let words = text.split(|c: char| c.is_whitespace() || ":,|<>".contains(c));
-    let names = words.map(without_pid).filter(|word| is_name(word));
-    names.collect::<Vec<_>>().join(" ")
+    let mut source = String::new();
+    for name in words.map(without_pid).filter(|word| is_name(word)) {
+        if !source.is_empty() {
+            source.push(' ');
+        }
+        source.push_str(name);
+    }
+    source
 }
 
 /// `asd` of `asd[4242]`: the number changes when the server restarts.
@@ -87,10 +101,14 @@ fn without_pid(word: &str) -> &str {
     inner.filter(|(_, pid)| pid.bytes().all(|byte| byte.is_ascii_digit())).map_or(word, |(name, _)| name)
 }
 
-/// True for a word that is no number, time, mark or varying word.
+/// True for a word that is no number, time or mark, and does not differ between lines of one source: streams, flags of
+/// CRI, months and weekdays do.
 fn is_name(word: &str) -> bool {
     let has_letter = word.chars().any(|c| c.is_alphabetic() && !"TZ".contains(c));
-    has_letter && !VARYING.split(' ').any(|varying| varying == word)
+    let is_month =
+        matches!(word, "Jan" | "Feb" | "Mar" | "Apr" | "May" | "Jun" | "Jul" | "Aug" | "Sep" | "Oct" | "Nov" | "Dec");
+    let is_weekday = matches!(word, "Mon" | "Tue" | "Wed" | "Thu" | "Fri" | "Sat" | "Sun");
+    has_letter && !is_month && !is_weekday && !matches!(word, "stdout" | "stderr" | "F" | "P")
 }
 
 /// The text of a JSON string without its opening quote, up to its end.
@@ -133,6 +151,7 @@ mod tests {
             (format!("asd.log:1234:{LINE}"), "asd.log"),
             (format!("asd.log-1235-{LINE}"), "asd.log"),
             (format!("asd.log:aerospike-1  | {LINE}"), "asd.log aerospike-1"),
+            (format!("\x1b[36maerospike-1  | \x1b[0m{LINE}"), "\x1b[36maerospike-1 \x1b[0m"),
             (format!("I0704 12:00 a NULL: GMT x GMT: {LINE}"), "I0704 a NULL GMT x GMT"),
         ] {
             let mut prefixes = Prefixes::default();

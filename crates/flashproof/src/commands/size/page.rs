@@ -65,7 +65,7 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
 fn reached_title(profile: &Profile) -> &'static str {
     match profile.drives.iter().all(|drive| drive.iostat.is_some()) {
         true => "I/O that reached each drive",
-        false => "I/O of each drive; without iostat, not confirmed by the drive",
+        false => "I/O of each drive, not confirmed by iostat",
     }
 }
 
