@@ -125,7 +125,7 @@ fn the_tomb_raider_reads_too() {
     let mut sources = sources(&[("a.log", text)]).unwrap();
     let profile = try_profile(&sources).unwrap();
     let load = &profile.loads[0];
-    assert!((load.tomb_raider_reads_per_sec / 598.0 - 1.0).abs() < 0.15, "{load:?}");
+    assert!((load.tomb_raider_reads_per_sec / 598.0 - 1.0).abs() < 0.01, "{load:?}");
     let raider = load.tomb_raider_io().numbers();
     let plain = profile_of(captured()).drives[0].predicted.numbers();
     let io = profile.drives[0].predicted.numbers();

@@ -148,7 +148,7 @@ impl BlockRates {
                 Some(detail.partial_writes? + detail.defrag_partial_writes.unwrap_or(0))
             }),
             free_wblocks: rate_of(|line| Some(line.free_wblocks))?,
-            tomb_raider_reads: tomb_raider_reads(lines, window, &log.clock_steps) as f64 / seconds,
+            tomb_raider_reads: tomb_raider_reads(lines, window, &log.clock_steps),
             is_memory: is_memory(lines),
         })
     }
@@ -186,16 +186,20 @@ impl BlockRates {
     }
 }
 
-/// Growth of the tomb raider's counter within `window`. The counter starts again from 0 with each round of the raider.
-fn tomb_raider_reads(lines: &[DriveLine], window: Window, steps: &[Timestamp]) -> u64 {
+/// Reads of the tomb raider per second within `window`. Its counter starts again from 0 with each round: the time of such
+/// a start is left out, as is time across clock `steps`.
+fn tomb_raider_reads(lines: &[DriveLine], window: Window, steps: &[Timestamp]) -> f64 {
     let pairs = lines.windows(2).map(|pair| (&pair[0], &pair[1]));
     let inside = pairs.filter(|(one, next)| window.contains(one.timestamp) && window.contains(next.timestamp));
     let counted = inside.filter(|(one, next)| !is_between(steps, one.timestamp, next.timestamp));
-    let grown = counted.map(|(one, next)| {
-        let (before, now) = (one.tomb_raider_reads, next.tomb_raider_reads);
-        now.checked_sub(before).unwrap_or(now)
-    });
-    grown.sum()
+    let (mut reads, mut seconds) = (0, 0.0);
+    for (one, next) in counted {
+        if let Some(grown) = next.tomb_raider_reads.checked_sub(one.tomb_raider_reads) {
+            reads += grown;
+            seconds += next.timestamp.duration_since(one.timestamp).as_secs_f64();
+        }
+    }
+    if seconds > 0.0 { reads as f64 / seconds } else { 0.0 }
 }
 
 /// True if the lines are of the engine that keeps records in memory.

@@ -158,7 +158,7 @@ fn loads(profile: &Profile) -> Table {
     for load in &profile.loads {
         let node = has_several_nodes.then(|| load.node.clone());
         let names = [load.namespace.clone(), load.device.clone()].into_iter().chain(node);
-        let of_records = |per_sec| if load.is_records_unknown { "-".to_owned() } else { rate(per_sec) };
+        let of_records = |n: f64| if load.is_records_unknown && n == 0.0 { "-".to_owned() } else { rate(n) };
         table.row(names.chain([
             of_records(load.reads_per_sec),
             of_records(load.writes_per_sec),
@@ -181,7 +181,7 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
         ("A read from the device is", reads, &first.read_sizes_pct_over),
         ("A record written is", writes, &first.write_sizes_pct_over),
     ] {
-        if rate > 0.0 {
+        if rate > 0.0 && !sizes.is_empty() {
             let (lower, upper) = mean_bytes(sizes);
             let [lower, upper] = [lower, upper].map(units::bytes);
             sentences.push(format!("{subject} {lower} to {upper} on average, by the bucket edges of its histogram."));
@@ -194,7 +194,11 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
             rate(client_reads),
             rate(client_writes),
             if first.is_memory { String::new() } else { read_before_update(reads, client_reads, client_writes) },
-            replicated(writes, client_writes, first.replication_factor),
+            if first.is_records_unknown {
+                String::new()
+            } else {
+                replicated(writes, client_writes, first.replication_factor)
+            },
         ));
     }
     if first.is_memory {
@@ -270,9 +274,10 @@ fn reached_rows(profile: &Profile, configurations: &[Configuration]) -> Vec<(Str
     let mut rows = Vec::new();
     for target in &profile.drives {
         let DriveTarget { node, drive, predicted, iostat, .. } = target;
-        let by = match profile.loads_on(target).any(|load| load.is_records_unknown) {
-            true => "the server's counters, without reads of records",
-            false => "the server's counters",
+        let by = match profile.loads_on(target).find(|load| load.is_records_unknown) {
+            Some(load) if load.reads_per_sec > 0.0 => "the server's counters, without sizes of records",
+            Some(_) => "the server's counters, without reads of records",
+            None => "the server's counters",
         };
         let name = if has_several_nodes { format!("{drive} ({node})") } else { drive.clone() };
         rows.push((name.clone(), by.to_owned(), *predicted));
