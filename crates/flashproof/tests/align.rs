@@ -229,6 +229,19 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     let ended = bench.line("size align ycsb.conf --target profile.json --device sim:").expect(0);
     assert!(ended.stdout.contains("namespace ycsb") && ended.stderr.contains("--out FILE"), "{}", ended.stdout);
 
+    // The tomb raider has no rate: its reads are left out of the target, and of the bursts.
+    let plain = bench.text("out.conf");
+    let mut raided = profile();
+    raided.loads[0].tomb_raider_reads_per_sec = 100.0;
+    let [r, w, read_kib, written_kib] = raided.drives[0].io().numbers();
+    raided.drives[0].iostat = Some(DriveIo::from([r + 100.0, w, read_kib + 12_800.0, written_kib]));
+    bench.write("profile.json", json(&raided));
+    let raider = format!("{config}tomb-raider: yes\ntomb-raider-sleep-usec: 9000\n");
+    let ended = align(&bench, &raider, "profile.json", &["--drive", "nvme0n1", "--force"]).expect(0);
+    ended.shows(&["drive nvme0n1 without the tomb raider's reads of node BB9"]);
+    assert_eq!(offsets(&bench.text("out.conf")), offsets(&plain));
+    assert!(bench.text("out.conf").contains("\ntomb-raider: yes\n"));
+
     let mut unbalanced = profile();
     (unbalanced.checks[0].most, unbalanced.checks[0].least) = (150.0, 150.0);
     bench.write("profile.json", json(&unbalanced));
@@ -273,6 +286,17 @@ fn what_iostat_printed_is_a_target_and_its_flushes_are_no_writes() {
         (["--node", "A"], "cannot use --node - it selects from a profile"),
     ] {
         align(&bench, &example(&[]), "iostat.txt", &[&more[..], &["--force"]].concat()).expect_error(2, &[why]);
+    }
+    for (text, why) in [
+        (format!("{head}{}", report(11_700.0, 3090.0)), "a single report covers the time since boot"),
+        (
+            "Device tps kB/s rqm/s await areq-sz aqu-sz %util\nsda 8.5 279.2 1.7 12.0 32.5 0.1 0.4\n".to_owned(),
+            "iostat -s",
+        ),
+        ("Device: tps Blk_read/s Blk_wrtn/s Blk_read Blk_wrtn\nvda 1.5 26.2 21.1 1432 1155\n".to_owned(), "without -x"),
+    ] {
+        bench.write("iostat.txt", text);
+        align(&bench, &example(&[]), "iostat.txt", &["--force"]).expect_error(2, &[why, "iostat -xty 10"]);
     }
 }
 

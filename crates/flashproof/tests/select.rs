@@ -40,13 +40,10 @@ pub(crate) fn profile(io: DriveIo) -> Profile {
     Profile {
         format: FORMAT,
         tool: "test".to_owned(),
-        sources: Vec::new(),
         nodes: ["A", "B"].map(|id| Node { id: id.to_owned(), build: None, window }).to_vec(),
         loads: vec![load("A"), load("B")],
         drives: vec![drive("A", 0.5), drive("B", 1.0)],
-        checks: Vec::new(),
-        assumptions: Vec::new(),
-        remarks: Vec::new(),
+        ..Profile::default()
     }
 }
 

@@ -66,11 +66,6 @@ fn what_does_not_balance_is_marked_and_not_used_unless_accepted() {
 #[test]
 fn sources_of_something_else_are_named() {
     let bench = Bench::new();
-    let log = log();
-    bench.write(
-        "off.log",
-        log.lines().filter(|line| !line.contains("device-")).fold(String::new(), |text, line| text + line + "\n"),
-    );
     bench.write("none.log", "");
     std::fs::create_dir(bench.path("empty")).unwrap();
     bench.write("text.log", "a letter\nand another line\n");
@@ -82,8 +77,7 @@ fn sources_of_something_else_are_named() {
     bench.write("sda.txt", "Device r/s rkB/s w/s wkB/s\nsda 1.00 2.00 3.00 4.00\n");
     let example_log = example(LOG);
     for (args, told) in [
-        (&["--log", "off.log"][..], "enable-benchmarks-storage to true"),
-        (&["--log", "none.log"], "found no data"),
+        (&["--log", "none.log"][..], "found no data"),
         (&["--log", "text.log"], "not a log of the database"),
         (&["--log", "away.log"], "check the path"),
         (&["--log", &example_log, "--namespace", "tset"], "there is no namespace tset - found: test"),
@@ -105,6 +99,28 @@ fn sources_of_something_else_are_named() {
         assert!(ended.stderr.contains(told), "{args:?} {ended:?}");
         assert!(!bench.exists("out"), "{args:?}");
     }
+}
+
+#[test]
+fn a_log_without_sizes_gives_blocks_in_doubt_and_no_configuration() {
+    let bench = Bench::new();
+    let text =
+        log().lines().filter(|line| !line.contains("device-")).fold(String::new(), |text, line| text + line + "\n");
+    bench.write("off.log", text);
+    let ended = size(&bench, &["--log", "off.log", "--out", "out"]);
+    let ended = ended.expect_stdout(4, &["storage histograms are off", "param enable-benchmarks-storage to"]);
+    assert!(ended.stdout.contains("not confirmed") && !ended.stdout.contains("that reached each drive"), "{ended:?}");
+    assert!(bench.exists("out/profile.json") && !bench.exists("out/test.conf"));
+}
+
+#[test]
+fn a_log_behind_a_prefix_reads_from_a_pipe() {
+    let bench = Bench::new();
+    let text = log().lines().fold(String::new(), |text, line| text + "node-1  | 2026-11-20T23:04:05.1Z " + line + "\n");
+    bench.write("compose.log", text);
+    let plain = size(&bench, &["--log", &example(LOG)]).expect(0);
+    let piped = bench.shell("flashproof size profile --log - < compose.log").output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&piped.stdout), plain.stdout);
 }
 
 #[test]

@@ -5,7 +5,7 @@ use device::observe::trace::{Request, TraceText};
 use load::workload::act::dialect::{FILE_BYTES_MAX, line_of};
 use load::workload::act::legacy::{self, ReadOptions, Translation};
 use load::workload::act::options::Test;
-use load::workload::act::{ActConfig, Arrival, parse};
+use load::workload::act::{ActConfig, Arrival, ConfigErrors, Problem, parse};
 use load::workload::tenants::Tenants;
 use results::act_log::Input;
 use results::files::{self, Links};
@@ -24,11 +24,23 @@ const TENANTS_BYTES_MAX: u64 = 1 << 20;
 /// Reads a configuration of `test`, and its text. Prints warnings.
 pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure> {
     let bytes = read_configuration(path)?;
-    let parsed = parse(test, &path.display().to_string(), &bytes).map_err(Failure::usage)?;
+    let name = path.display().to_string();
+    let parsed = parse(test, &name, &bytes).map_err(|errors| Failure::usage(with_pointer(&errors, &name, &bytes)))?;
     for warning in &parsed.warnings {
         console::warning(&warning.to_string());
     }
     Ok((String::from_utf8_lossy(&bytes).into_owned(), parsed.config))
+}
+
+/// The errors of a file, and a pointer to `size config` if only that command reads the file.
+fn with_pointer(errors: &ConfigErrors, name: &str, bytes: &[u8]) -> String {
+    let names_command = errors.0.iter().any(|error| matches!(error.what, Problem::OldKey(_)));
+    match legacy::read(name, bytes, &ReadOptions::default()) {
+        Ok(Translation { act, .. }) if !names_command => format!(
+            "{errors}\n{name} is a configuration of ACT {act}: flashproof size config {name} writes today's equivalent"
+        ),
+        _ => errors.to_string(),
+    }
 }
 
 /// Reads a configuration of any ACT version, paced `as_act`. Prints the changes of the translation.

@@ -5,6 +5,8 @@
 //! drive at the same time. With its offsets, in whole percents, a configuration requests the I/O of the cluster's
 //! drive. If the drive under test distorts that I/O, use `align`.
 
+mod index;
+
 use crate::align::{Distortion, Offsets, PLAUSIBLE_PCT, RequestedLoad, solve};
 use crate::drive_io::{DriveIo, NAMES};
 use crate::profile::counters::kib;
@@ -12,6 +14,7 @@ use crate::profile::{DeviceLoad, Profile};
 use engine::DeviceName;
 use load::factor::Factor;
 use load::workload::act::ActConfig;
+use load::workload::act::options::Test;
 use load::workload::act::reference::Document;
 use load::workload::act::scale::scale;
 use std::collections::BTreeSet;
@@ -32,6 +35,7 @@ pub struct TestOptions {
 /// A configuration, and the I/O that it requests.
 #[derive(Debug, Clone)]
 pub struct Configuration {
+    pub test: Test,
     pub namespace: String,
     /// Number of drives by which the namespace's load was divided.
     pub drives: usize,
@@ -60,6 +64,12 @@ pub enum ConfigurationError {
          window"
     )]
     NoLoad { namespace: String },
+    /// The log has no histograms of sizes.
+    #[error(
+        "namespace {namespace}: no configuration: the log has no reads, writes and sizes of records - turn the storage \
+         histograms on, and give a later log"
+    )]
+    RecordsUnknown { namespace: String },
     /// The result is not a valid configuration.
     #[error("namespace {namespace}: no valid configuration - {problems}")]
     Refused { namespace: String, problems: String },
@@ -92,9 +102,13 @@ pub fn configurations(
     let configurations = namespaces
         .into_iter()
         .map(|namespace| NamespaceLoad::of(profile, loads_of(namespace)).configuration(profile, test));
+    let indexes = profile.indexes.iter().filter(|index| index.node == node);
+    let configurations = configurations.chain(indexes.filter_map(|index| index::configuration(index, profile, test)));
     // An idle namespace must not prevent the configurations of the others.
-    let (configurations, idle): (Vec<_>, Vec<_>) =
-        configurations.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
+    let is_idle = |error: &ConfigurationError| {
+        matches!(error, ConfigurationError::NoLoad { .. } | ConfigurationError::RecordsUnknown { .. })
+    };
+    let (idle, configurations): (Vec<_>, Vec<_>) = configurations.partition(|made| made.as_ref().is_err_and(is_idle));
     if configurations.is_empty() { idle.into_iter().collect() } else { configurations.into_iter().collect() }
 }
 
@@ -129,19 +143,33 @@ impl<'a> NamespaceLoad<'a> {
         self.loads.iter().map(|load| rate_of(load)).sum::<f64>() / self.drives.len() as f64
     }
 
-    /// I/O of this namespace on one drive, under iostat's names.
+    /// I/O of this namespace on one drive without the tomb raider's, under iostat's names.
     fn cluster_io(&self) -> DriveIo {
         let all: DriveIo = self.loads.iter().map(|load| load.io(self.read_bytes.unwrap_or(1.0))).sum();
+        let [all, raider] = [all.map(|n| n / self.drives.len() as f64), self.tomb_raider_io()].map(|io| io.numbers());
+        DriveIo::from(std::array::from_fn(|n| all[n] - raider[n]))
+    }
+
+    fn tomb_raider_io(&self) -> DriveIo {
+        let all: DriveIo = self.loads.iter().map(|load| load.tomb_raider_io()).sum();
         all.map(|n| n / self.drives.len() as f64)
+    }
+
+    /// Time between two reads of the tomb raider on a drive, microseconds; `None` if the cluster's raider rests.
+    fn tomb_raider_sleep_us(&self) -> Option<u32> {
+        let per_sec = self.sum(|load| load.tomb_raider_reads_per_sec);
+        (per_sec > 0.0).then_some((1e6 / per_sec) as u32)
     }
 
     fn configuration(&self, profile: &Profile, test: &TestOptions) -> Result<Configuration, ConfigurationError> {
         let first = self.loads[0];
         let namespace = || first.namespace.clone();
         let refused_error = |problems: String| ConfigurationError::Refused { namespace: namespace(), problems };
+        if self.loads.iter().any(|load| load.is_records_unknown) {
+            return Err(ConfigurationError::RecordsUnknown { namespace: namespace() });
+        }
         let (reads, writes) = (self.sum(|load| load.reads_per_sec), self.sum(|load| load.writes_per_sec));
         let (lbr, lbw) = (self.sum(|l| l.large_block_reads_per_sec), self.sum(|l| l.large_block_writes_per_sec));
-        let whole_rate = |rate: f64| (rate.round() as u32).max(u32::from(rate > 0.0));
         if whole_rate(reads) == 0 && whole_rate(writes) == 0 {
             return Err(ConfigurationError::NoLoad { namespace: namespace() });
         }
@@ -163,10 +191,11 @@ impl<'a> NamespaceLoad<'a> {
             // If all blocks were freed directly, there would be no large-block reads for the offset to scale.
             direct_frees: whole_rate(direct_frees).min(whole_rate(lbw).saturating_sub(u32::from(lbr > 0.0))),
             commit_to_device: first.commit_to_device,
+            tomb_raider: self.tomb_raider_sleep_us().is_some(),
+            tomb_raider_sleep_usec: self.tomb_raider_sleep_us().unwrap_or(0),
+            device_names: device_names(test).map_err(refused_error)?,
             ..ActConfig::default()
         };
-        let device = test.device.clone().map_or_else(|| "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE".parse(), Ok);
-        config.device_names = device.map(|device| vec![device]).map_err(|error| refused_error(error.to_string()))?;
         for (key, ops_per_sec, sizes) in [
             ("storage-read-histogram", config.read_reqs_per_sec, &first.read_sizes_pct_over),
             ("storage-write-histogram", config.write_reqs_per_sec, &first.write_sizes_pct_over),
@@ -175,6 +204,7 @@ impl<'a> NamespaceLoad<'a> {
                 config.set(key, &histogram(sizes)).map_err(|problem| refused_error(problem.to_string()))?;
             }
         }
+        // The tomb raider has no rate, so no offset scales its reads.
         let measured_io = self.cluster_io();
         let offsets = solve(&config, MIN_IO_BYTES, &measured_io, &Distortion::NONE);
         config = offsets.applied(&config);
@@ -196,14 +226,17 @@ impl<'a> NamespaceLoad<'a> {
         let sizes =
             format!("at 100 % the model reads {reads} kB/s; the cluster's drive read {read_rate} kB/s{source_note}");
         scale(&mut config, test.factor).map_err(|errors| refused_error(sentences(errors)))?;
-        let requested_io = requested_io_of(&config)?;
+        let tomb_raider_io = self.tomb_raider_io();
+        let [requested_io, cluster_io] =
+            [requested_io_of(&config)?, measured_io].map(|io| [io, tomb_raider_io].into_iter().sum());
         let text = self.document(profile, test, config, &sizes).to_string();
         Ok(Configuration {
+            test: Test::Storage,
             namespace: namespace(),
             drives: self.drives.len(),
             text,
             requested_io,
-            cluster_io: measured_io,
+            cluster_io,
             remarks,
         })
     }
@@ -265,6 +298,13 @@ impl<'a> NamespaceLoad<'a> {
         };
         let lbr = offset(offsets.large_block_reads, "large-block reads");
         note("lbr-req-offset", format!("{lbr} ({})", per_device(&origin.large_block_reads)));
+        if self.tomb_raider_sleep_us().is_some() {
+            let per_sec = self.sum(|load| load.tomb_raider_reads_per_sec);
+            note("tomb-raider", format!("the cluster's raider read {per_sec:.1} blocks/s (drv_ssd: tomb-raider-read)"));
+            let sleep =
+                "the time from one of the cluster's reads to the next; a read's own time is added to this pause";
+            note("tomb-raider-sleep-usec", sleep.to_owned());
+        }
         note("lbw-req-offset", offset(offsets.large_block_writes, "large-block writes"));
         note("read-size-offset", sizes.to_owned());
         document
@@ -275,6 +315,20 @@ impl<'a> NamespaceLoad<'a> {
         let node = &self.loads[0].node;
         let on = profile.drives.iter().filter(|it| it.node == *node && self.drives.contains(it.drive.as_str()));
         on.flat_map(|drive| profile.loads_on(drive)).map(|load| &load.namespace).collect::<BTreeSet<_>>().len()
+    }
+}
+
+/// A rate in the file: whole, and not 0 if there is a load.
+fn whole_rate(per_sec: f64) -> u32 {
+    (per_sec.round() as u32).max(u32::from(per_sec > 0.0))
+}
+
+/// The device under test, or a placeholder.
+fn device_names(test: &TestOptions) -> Result<Vec<DeviceName>, String> {
+    let device = test.device.clone().map_or_else(|| "/dev/disk/by-id/PUT-YOUR-DRIVE-HERE".parse(), Ok);
+    match device {
+        Ok(device) => Ok(vec![device]),
+        Err(error) => Err(error.to_string()),
     }
 }
 

@@ -55,9 +55,7 @@ fn profile(loads: Vec<DeviceLoad>) -> Profile {
         nodes: vec![Node { id: "A1".to_owned(), build: None, window }],
         drives: drives.into_iter().map(target).collect(),
         loads,
-        checks: Vec::new(),
-        assumptions: Vec::new(),
-        remarks: Vec::new(),
+        ..Profile::default()
     }
 }
 

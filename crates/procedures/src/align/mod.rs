@@ -147,6 +147,15 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
     let config = on_devices(&original_config, &args.device)?;
     can_be_aligned(&config)?;
     let mut target = Target::of(args, &config)?;
+    if config.tomb_raider && !target.excludes_tomb_raider {
+        return Err(Failure::usage(
+            "cannot align this configuration - with \"tomb-raider: yes\" a device is read as fast as possible, and the \
+             target does not say how much of its reads are the raider's - give the profile as --target, or align \
+             without tomb-raider, then set it again",
+        ));
+    }
+    // The raider has no rate that an offset could scale.
+    let config = ActConfig { tomb_raider: false, ..config };
     let devices = config.device_names.len();
     if devices > 1 {
         // The rates of a configuration cover all its devices together.
@@ -213,9 +222,6 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
         ),
         _ if config.arrival == Arrival::Closed => refused(
             "\"arrival: closed\" lets the device determine the rates, so they cannot be configured - leave arrival out",
-        ),
-        _ if config.tomb_raider => refused(
-            "with \"tomb-raider: yes\" a device is read as fast as possible - align without tomb-raider, then set it again",
         ),
         _ => Ok(()),
     }

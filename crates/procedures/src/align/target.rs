@@ -8,7 +8,7 @@ use session::console;
 use session::failure::Failure;
 use sizing::configuration::busiest_node;
 use sizing::drive_io::DriveIo;
-use sizing::iostat::{self, DeviceRates, Iostat, writes_with_data};
+use sizing::iostat::{self, DeviceRates, Iostat, IostatError, writes_with_data};
 use sizing::profile::sources::mean_of;
 use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Profile};
 use sizing::source::Source;
@@ -25,6 +25,8 @@ pub(super) struct Target {
     pub io: DriveIo,
     /// Large-block reads per second among the reads, as the server counted them.
     pub large_block_reads: Option<f64>,
+    /// True if the cluster's tomb raider reads, and the target does not contain these reads.
+    pub excludes_tomb_raider: bool,
     /// Source of the target, a phrase.
     pub source: String,
 }
@@ -43,16 +45,22 @@ impl Target {
             }
             let io = typed(text, block_kib)
                 .map_err(|why| Failure::usage(format!("cannot use --target {} - {why}", quoted(text))))?;
-            return Ok(Self { io, large_block_reads: None, source: "iostat's numbers as typed".to_owned() });
+            return Ok(Self {
+                io,
+                large_block_reads: None,
+                excludes_tomb_raider: false,
+                source: "iostat's numbers as typed".to_owned(),
+            });
         }
         let profile = match read_profile(Path::new(text)) {
             Ok(profile) => profile,
             Err(no_profile) => {
-                // The file may be iostat's output; if not, the user meant a profile.
-                let iostat_result =
-                    Source::open(Path::new(text), "iostat -xty 10 6").ok().map(|source| iostat::read(source, None));
-                let Some(Ok(iostat)) = iostat_result else { return Err(no_profile) };
-                return of_iostat(&iostat, args, block_kib);
+                let Ok(source) = Source::open(Path::new(text), "iostat -xty 10 6") else { return Err(no_profile) };
+                return match iostat::read(source, None) {
+                    Ok(iostat) => of_iostat(&iostat, args, block_kib),
+                    Err(error @ IostatError::Unusable { .. }) => Err(Failure::usage(error)),
+                    Err(_) => Err(no_profile),
+                };
             }
         };
         balanced(&profile, args.accept_unbalanced)?;
@@ -165,6 +173,7 @@ fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Resul
     Ok(Target {
         io: mean_of(&reports, &[name]).io(block_kib),
         large_block_reads: None,
+        excludes_tomb_raider: false,
         source: format!("drive {name} in {} of {}", results::units::count(reports.len() as u64, "report"), args.target),
     })
 }
@@ -194,7 +203,7 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     let has_part = |drive: &&DriveTarget| name.is_none_or(|name| loads_on(drive).iter().any(|it| it.namespace == name));
     let drives: Vec<_> = drives.into_iter().filter(has_part).collect();
     let (mut sum, mut large_block_reads) = ([0.0; 4], 0.0);
-    let mut is_shared = false;
+    let (mut is_shared, mut excludes_tomb_raider) = (false, false);
     for drive in &drives {
         let all_loads: Vec<_> = profile.loads_on(drive).collect();
         let own_loads: Vec<_> =
@@ -202,11 +211,13 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
         let is_alone = own_loads.len() == all_loads.len();
         is_shared |= !is_alone;
         let predicted = |loads: &[&DeviceLoad]| loads.iter().map(|load| load.io(1.0)).sum::<DriveIo>();
+        let raider: DriveIo = own_loads.iter().map(|load| load.tomb_raider_io()).sum();
+        excludes_tomb_raider |= raider.reads_per_sec > 0.0;
         let [io, total, part] = [drive.io(), predicted(&all_loads), predicted(&own_loads)].map(|io| io.numbers());
-        for (n, sum) in sum.iter_mut().enumerate() {
+        for (n, (sum, raider)) in sum.iter_mut().zip(raider.numbers()).enumerate() {
             *sum += match is_alone {
-                true => io[n],
-                false if total[n] > 0.0 => io[n] * part[n] / total[n],
+                true => (io[n] - raider).max(0.0),
+                false if total[n] > 0.0 => io[n] * (part[n] - raider) / total[n],
                 false => 0.0,
             };
         }
@@ -219,10 +230,21 @@ fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     };
     let part_text =
         name.filter(|_| is_shared).map(|name| format!("the part of namespace {name}, by the server's counts, of "));
+    let unconfirmed_text = match drives.iter().all(|drive| drive.iostat.is_some()) {
+        true => "",
+        false => ", by the server's counters, which no iostat confirms",
+    };
+    let raider_text = if excludes_tomb_raider { " without the tomb raider's reads" } else { "" };
     Ok(Target {
         io: DriveIo::from(sum.map(|n| n / count)),
         large_block_reads: Some(large_block_reads / count),
-        source: format!("{}{drive_text} of node {} in {}", part_text.unwrap_or_default(), drives[0].node, args.target),
+        excludes_tomb_raider,
+        source: format!(
+            "{}{drive_text}{raider_text} of node {} in {}{unconfirmed_text}",
+            part_text.unwrap_or_default(),
+            drives[0].node,
+            args.target
+        ),
     })
 }
 

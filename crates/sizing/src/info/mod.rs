@@ -269,6 +269,13 @@ impl Namespace {
         self.value(name)?.parse().ok()
     }
 
+    /// Mount points of an index on flash: `index-type.mount[0]` of the index type `kind`.
+    pub fn mounts(&self, kind: &str) -> Vec<String> {
+        let mounts = self.newest.iter().filter_map(|(name, value)| Some((name.strip_prefix(kind)?, value)));
+        let is_mount = |name: &str| name == ".mount" || name.starts_with(".mount[") && name.ends_with(']');
+        mounts.filter(|(name, _)| is_mount(name)).map(|(_, value)| value.clone()).collect()
+    }
+
     /// True if the namespace stores its records on devices or files.
     pub fn is_on_devices(&self) -> bool {
         match self.newest.get("storage-engine").map(String::as_str) {

@@ -47,7 +47,30 @@ pub enum IostatError {
          JSON, found {found} - record the output with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
     )]
     NotIostat { name: String, found: String },
+    /// iostat's output, but without the numbers that are needed.
+    #[error("reading {name} - {why} - record the output during the load: iostat -xty 10 60 > FILE")]
+    Unusable { name: String, why: Unusable },
 }
+
+/// Why an output of iostat cannot serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unusable {
+    /// iostat without -x.
+    NotExtended,
+    /// iostat -s.
+    Short,
+    /// iostat of Solaris, FreeBSD or another system.
+    OtherSystem,
+    /// Each run has only one report.
+    SinceBoot,
+}
+
+results::display!(Unusable {
+    NotExtended => "iostat without -x does not count reads and writes (busybox's iostat has no -x: install sysstat)",
+    Short => "iostat -s (and sar) adds reads and writes up: leave out -s",
+    OtherSystem => "the table is of another system's iostat (kr/s, kw/s, KB/t), but a node runs Linux",
+    SinceBoot => "a single report covers the time since boot, not the load: give iostat an interval",
+});
 
 /// Reads the output of one machine's iostat, from one run or several.
 ///
@@ -69,10 +92,11 @@ pub fn read(source: Source, near_date: Option<Date>) -> Result<Iostat, IostatErr
     if input.is_cut() {
         collector.add_remark("the compressed data is truncated: it is read as far as it goes".to_owned());
     }
-    let (iostat, reports) = collector.finish(near_date);
-    match reports {
-        0 => Err(IostatError::NotIostat { name, found }),
-        _ => Ok(iostat),
+    let (iostat, unusable) = collector.finish(near_date);
+    match (iostat.reports.is_empty(), unusable) {
+        (false, _) => Ok(iostat),
+        (true, Some(why)) => Err(IostatError::Unusable { name, why }),
+        (true, None) => Err(IostatError::NotIostat { name, found }),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Groups rows of tables into reports, each with its time and its run of iostat.
 
 use super::time::{self, WrittenDate};
-use super::{DeviceRates, Iostat, Report};
+use super::{DeviceRates, Iostat, Report, Unusable};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
 use results::units::count;
@@ -62,7 +62,9 @@ pub(super) struct Collector {
     rows: usize,
     reports_dropped: u64,
     unread: u64,
-    without_x: u64,
+    /// Tables that cannot serve, and the reason of the first.
+    unusable_tables: u64,
+    unusable: Option<Unusable>,
     incomplete: u64,
     remarks: Vec<String>,
 }
@@ -130,10 +132,11 @@ impl Collector {
         self.unread += 1;
     }
 
-    /// Notes a table of iostat without -x.
-    pub(super) fn without_x(&mut self) {
+    /// Notes a table that cannot serve.
+    pub(super) fn unusable(&mut self, why: Unusable) {
         self.close();
-        self.without_x += 1;
+        self.unusable_tables += 1;
+        self.unusable.get_or_insert(why);
     }
 
     /// Ends the report.
@@ -160,9 +163,8 @@ impl Collector {
         self.reports.push((devices, moment, first));
     }
 
-    /// The reports to use, and the number of all reports. That number includes the removed reports of the time since
-    /// boot.
-    pub(super) fn finish(mut self, near_date: Option<Date>) -> (Iostat, usize) {
+    /// The reports to use, and the reason why other reports or tables are not used.
+    pub(super) fn finish(mut self, near_date: Option<Date>) -> (Iostat, Option<Unusable>) {
         self.close();
         let (order, is_sure) = time::order(&self.dates, near_date);
         let mut last: Option<DateTime> = None;
@@ -184,7 +186,7 @@ impl Collector {
             last = timestamp.or(last);
             reports.push(Report { timestamp, offset, devices });
         }
-        let report_count = reports.len();
+        let unusable = self.unusable.or((!reports.is_empty()).then_some(Unusable::SinceBoot));
         let dropped = super::drop_firsts(&mut reports, &firsts);
         dropped.into_iter().for_each(|sentence| self.add_remark(sentence));
         if !is_sure && let Some(date) = self.dates.first().and_then(|date| date.date(order)) {
@@ -195,7 +197,7 @@ impl Collector {
         for (number, description) in [
             (self.unread, "line that cannot be read, left out"),
             (self.incomplete, "row that lacks reads or writes, left out"),
-            (self.without_x, "table of iostat without -x, left out"),
+            (self.unusable_tables, "table without separate reads and writes (iostat -x is needed), left out"),
             (self.devices_over, "row beyond the 4096 devices that a report can have, left out"),
             (self.reports_dropped, "report beyond the memory limit, left out"),
             (steps_back, "report earlier than the one before it"),
@@ -212,7 +214,7 @@ impl Collector {
                     .to_owned(),
             );
         }
-        (Iostat { reports, remarks: self.remarks }, report_count)
+        (Iostat { reports, remarks: self.remarks }, unusable)
     }
 }
 

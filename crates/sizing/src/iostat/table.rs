@@ -9,7 +9,7 @@
 //! The digits are the nesting depths: an object at depth 6 is a report.
 
 use super::reports::{Collector, FIELDS, Field, Row};
-use super::time;
+use super::{Unusable, time};
 use crate::lines::Lines;
 use results::units::quoted;
 use serde::Deserialize;
@@ -72,15 +72,15 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
             continue;
         }
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
-        if let Some(next) = header_of(&words) {
+        if let Some(why) = unusable(&words) {
+            header = None;
+            collector.unusable(why);
+        } else if let Some(next) = header_of(&words) {
             collector.table(next.columns.iter().map(|column| column.field));
             header = Some(next);
         } else if words.iter().any(|word| matches!(*word, "%user" | "%idle")) {
             header = None;
             collector.close();
-        } else if words.iter().any(|word| matches!(*word, "tps" | "kB_read/s" | "MB_read/s")) {
-            header = None;
-            collector.without_x();
         } else if let Some(row) = header.as_ref().and_then(|header| row(header, &words, &name_before)) {
             collector.row(row);
         } else if let Some((date, time, offset)) = time::moment(text) {
@@ -100,6 +100,17 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
             .add_remark(format!("{} long lines and {} NUL bytes are skipped", skipped.long_lines, skipped.nul_bytes));
     }
     Ok(description.unwrap_or_else(|| "nothing".to_owned()))
+}
+
+/// The reason why the table with this header cannot serve; `None`: no header of such a table.
+fn unusable(words: &[&str]) -> Option<Unusable> {
+    let has = |names: &[&str]| words.iter().any(|word| names.contains(word));
+    match () {
+        () if has(&["kr/s", "kw/s", "Kr/s", "Kw/s", "KB/t"]) => Some(Unusable::OtherSystem),
+        () if has(&["tps"]) && has(&["rqm/s", "aqu-sz"]) => Some(Unusable::Short),
+        () if has(&["tps", "kB_read/s", "MB_read/s", "Blk_read/s"]) => Some(Unusable::NotExtended),
+        () => None,
+    }
 }
 
 fn header_of(words: &[&str]) -> Option<Header> {
@@ -247,8 +258,12 @@ impl JsonScanner {
         if let Some((date, time, offset)) = statistics.timestamp.as_deref().and_then(time::moment) {
             collector.moment(date, time, offset);
         }
-        if statistics.disk.iter().any(|disk| disk.contains_key("tps") && !disk.contains_key("r/s")) {
-            return collector.without_x();
+        if let Some(disk) = statistics.disk.iter().find(|disk| !disk.contains_key("r/s")) {
+            let names: Vec<&str> = disk.keys().map(String::as_str).collect();
+            return match unusable(&names) {
+                Some(why) => collector.unusable(why),
+                None => collector.unread(),
+            };
         }
         for disk in &statistics.disk {
             let Some(device) = disk.get("disk_device").or_else(|| disk.get("device")).and_then(Value::as_str) else {

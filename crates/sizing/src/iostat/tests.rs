@@ -135,12 +135,13 @@ fn the_first_report_of_a_run_is_left_out_when_it_is_since_boot_and_the_numbers_t
         (&["10.37", "11.50", "12.00"][..], 2, "its numbers show that it covers the time since boot"),
         (&["10.30", "11.50", "12.00"], 3, "its numbers show that it covers an interval"),
         (&["10.30", "11.53", "12.07", "14.01", "15.99"], 4, "without iostat -y it covers the time since boot"),
-        (&["10.30"], 0, "the only report"),
     ] {
         let iostat = run(rates);
         assert_eq!(iostat.reports.len(), left, "{rates:?}");
         assert!(iostat.remarks.join("\n").contains(remark), "{:?}", iostat.remarks);
     }
+    let alone = read_text([banner, NEW, &new_row("sda", "10.30")].concat()).unwrap_err().to_string();
+    assert!(alone.contains("covers the time since boot") && alone.contains("iostat -xty 10"), "{alone}");
     // Without a banner, no report counts as the first.
     let text = format!("{NEW}{}{NEW}{}", new_row("sda", "1.37"), new_row("sda", "1.50"));
     assert_eq!(read_text(text).unwrap().reports.len(), 2);
@@ -187,18 +188,33 @@ fn json_reads_cut_off_anywhere_in_one_line_and_with_decimal_commas() {
 
 #[test]
 fn what_is_no_iostat_is_refused_with_what_was_found() {
-    for (text, found) in [
-        ("", "nothing"),
-        ("Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n", "first \"Device tps"),
-        ("{\"a\": 1}", "JSON that is not iostat's"),
-        ("\u{1}\u{2}", "first \"\\u0001"),
-    ] {
+    for (text, found) in
+        [("", "nothing"), ("{\"a\": 1}", "JSON that is not iostat's"), ("\u{1}\u{2}", "first \"\\u0001")]
+    {
         let error = read_text(text).unwrap_err().to_string();
         assert!(error.contains("reading io.txt - it has no table of iostat -x") && error.contains(found), "{error}");
     }
+    for (text, why) in [
+        ("Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n", "iostat without -x"),
+        ("Device:  tps  Blk_read/s  Blk_wrtn/s  Blk_read  Blk_wrtn\nvda 1.53 26.23 21.17 14 11\n", "busybox"),
+        ("Device tps kB/s rqm/s await areq-sz aqu-sz %util\nsda 8.59 279.22 1.75 12.00 32.51 0.10 0.46\n", "iostat -s"),
+        (
+            "r/s w/s kr/s kw/s wait actv wsvc_t asvc_t %w %b device\n0.3 1.3 10.2 20.8 0.0 0.0 0.1 3.4 0 0 c0t0d0\n",
+            "another",
+        ),
+        ("          ada0\nKB/t tps MB/s\n16.0 3 0.05\n", "another"),
+        (
+            "{\"sysstat\": {\"hosts\": [{\"statistics\": [{\"disk\": [{\"disk_device\": \"sda\", \"tps\": 8.59, \
+             \"kB_read/s\": 2.0}]}]}]}}",
+            "iostat without -x",
+        ),
+    ] {
+        let error = read_text(text).unwrap_err().to_string();
+        assert!(error.contains(why) && error.contains("record the output during the load: iostat -xty"), "{error}");
+    }
     let without = "Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n";
     let some = read_text(format!("{without}\n{NEW}{}", new_row("sda", "1.00"))).unwrap();
-    assert!(some.remarks.join("\n").contains("1 table of iostat without -x"), "{:?}", some.remarks);
+    assert!(some.remarks.join("\n").contains("1 table without separate reads and writes"), "{:?}", some.remarks);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use super::HistogramQuery;
 use crate::lines::{Repeats, Skipped};
 use crate::server_log::order::{self, LogFile};
+use crate::server_log::prefix::Prefixes;
 use crate::server_log::text::{self, DUMP};
 use crate::server_log::{LogError, Stamps, Unit, same_node};
 use crate::source::{ReadError, Source};
@@ -70,6 +71,7 @@ struct Scanner<'a> {
     names_a_namespace: bool,
     dump: Finder<'static>,
     stamps: Stamps,
+    prefixes: Prefixes,
     result: ScanResult,
     open_dump: Option<(ScannedDump, u64)>,
     incomplete: u64,
@@ -88,6 +90,7 @@ impl<'a> Scanner<'a> {
             names_a_namespace: query.names_a_namespace(),
             dump: Finder::new(DUMP),
             stamps: Stamps::default(),
+            prefixes: Prefixes::default(),
             result: ScanResult::default(),
             open_dump: None,
             incomplete: 0,
@@ -135,11 +138,12 @@ impl<'a> Scanner<'a> {
 
     /// Reads a line; returns the node's id, if the line contains it.
     fn line(&mut self, line: &[u8]) -> Option<String> {
-        if self.repeats.is_repeat(line) {
+        let (_, line) = self.prefixes.split(line)?;
+        if self.repeats.is_repeat(&line) {
             self.repeated += 1;
             return None;
         }
-        let (stamp, message) = self.stamps.split(line)?;
+        let (stamp, message) = self.stamps.split(&line)?;
         self.result.tail = Some(stamp.local);
         self.result.head.get_or_insert(stamp.local);
         self.result.followed = true;

@@ -117,6 +117,10 @@ pub struct BlockRates {
     pub partial_flushes: Option<f64>,
     /// Growth of the number of free blocks.
     pub free_wblocks: f64,
+    /// Large blocks read by the tomb raider.
+    pub tomb_raider_reads: f64,
+    /// True if defragmentation reads from memory.
+    pub is_memory: bool,
 }
 
 impl BlockRates {
@@ -144,6 +148,8 @@ impl BlockRates {
                 Some(detail.partial_writes? + detail.defrag_partial_writes.unwrap_or(0))
             }),
             free_wblocks: rate_of(|line| Some(line.free_wblocks))?,
+            tomb_raider_reads: tomb_raider_reads(lines, window, &log.clock_steps),
+            is_memory: is_memory(lines),
         })
     }
 
@@ -156,22 +162,49 @@ impl BlockRates {
             defrag_writes: printed.defrag_writes,
             io_skips: printed.defrag_io_skips,
             direct_frees: printed.direct_frees,
+            tomb_raider_reads: printed.tomb_raider_reads,
+            is_memory: line.is_memory,
             ..Self::default()
         }
     }
 
-    /// Blocks that defragmentation really read.
+    /// Blocks that defragmentation really read from the device.
     pub fn blocks_read(&self) -> f64 {
+        if self.is_memory {
+            return 0.0;
+        }
         (self.defrag_reads - self.io_skips.unwrap_or(0.0) - self.defrag_q).max(0.0)
     }
 
     /// Formula of [`Self::blocks_read`] in drv_ssd's words.
     pub fn how_read(&self) -> &'static str {
         match self.io_skips {
+            _ if self.is_memory => "nothing is read, because the records are in memory,",
             Some(_) => "defrag-read - defrag-io-skips - growth of defrag-q",
             None => "defrag-read - growth of defrag-q",
         }
     }
+}
+
+/// Reads of the tomb raider per second within `window`. Its counter starts again from 0 with each round: the time of such
+/// a start is left out, as is time across clock `steps`.
+fn tomb_raider_reads(lines: &[DriveLine], window: Window, steps: &[Timestamp]) -> f64 {
+    let pairs = lines.windows(2).map(|pair| (&pair[0], &pair[1]));
+    let inside = pairs.filter(|(one, next)| window.contains(one.timestamp) && window.contains(next.timestamp));
+    let counted = inside.filter(|(one, next)| !is_between(steps, one.timestamp, next.timestamp));
+    let (mut reads, mut seconds) = (0, 0.0);
+    for (one, next) in counted {
+        if let Some(grown) = next.tomb_raider_reads.checked_sub(one.tomb_raider_reads) {
+            reads += grown;
+            seconds += next.timestamp.duration_since(one.timestamp).as_secs_f64();
+        }
+    }
+    if seconds > 0.0 { reads as f64 / seconds } else { 0.0 }
+}
+
+/// True if the lines are of the engine that keeps records in memory.
+pub fn is_memory(lines: &[DriveLine]) -> bool {
+    lines.iter().any(|line| line.is_memory)
 }
 
 /// Two mean sizes from shares over powers of two: with every size at the lower edge of its bucket, and with every size
@@ -204,16 +237,18 @@ pub struct BlockSizes {
     pub assumed: Option<String>,
 }
 
-/// The block sizes of `device`, from the first source that has them: the user or the server's configuration, the log,
-/// iostat, an assumption. `kib_written_per_sec`: iostat's value for the device's drive, if nothing else writes there.
+/// The block sizes of `device`, whose lines have the `key`, from the first source that has them: the user or the server's
+/// configuration, the log, iostat, an assumption. `kib_written_per_sec`: iostat's value for the device's drive, if
+/// nothing else writes there.
 pub fn of_device(
     log: &ServerLog,
+    device: &str,
     key: &(String, String),
     facts: &NamespaceFacts,
     window: Window,
     kib_written_per_sec: Option<f64>,
 ) -> BlockSizes {
-    let (namespace, device) = key;
+    let (namespace, logged_device) = key;
     let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
     let blocks_per_sec = BlockRates::of(lines, window, log).map(|blocks| blocks.writes);
     let dumps = log.histograms.get(&format!("{{{namespace}}}-{device}-write"));
@@ -221,7 +256,10 @@ pub fn of_device(
     let ios_per_sec = io_counts.map(|counted| counted.per_sec());
     let ios_a_block = ios_per_sec.zip(blocks_per_sec).and_then(|(ios, blocks)| power_of_two(ios / blocks));
     let start = log.start_of(window);
-    let logged = start.and_then(|start| start.write_block_bytes.get(device).copied());
+    let logged = start.and_then(|start| {
+        let sizes = &start.write_block_bytes;
+        sizes.get(device).or_else(|| sizes.get(logged_device)).copied()
+    });
     let stated_bytes = (facts.write_block_bytes, logged);
     let block_sizes = |block_bytes: u64, io_bytes: u64, origin: String| {
         // Two sources of a block's size must agree.
@@ -273,6 +311,7 @@ pub fn of_device(
     let sources = [
         (stated_bytes.0, format!("write-block-size, from {}", facts.origin)),
         (stated_bytes.1, "write-block-size, from the log of the server's start".to_owned()),
+        (lines.iter().find_map(|line| line.block_bytes), "contig-free of the drive line".to_owned()),
         (by_iostat, "iostat's wkB/s divided by drv_ssd's block writes".to_owned()),
     ];
     match sources.into_iter().find_map(|(bytes, origin)| Some((bytes?, origin))) {

@@ -11,13 +11,17 @@
 //! * [`sources`]: inputs and options, and iostat's numbers within a window
 //! * [`window`]: the period of steady load
 //! * [`counters`]: differences within a window; size of a write block, and of the I/O that moves it
+//! * [`devices`]: the devices of a node, their namespaces and their drives
 //! * [`mod@derive`]: the load of each device from all sources
+//! * [`remarks`]: what the log says about devices and no number contains
 //!
 //! This file has the consistency checks: each compares two sources of one number, or tests a law of the server's
 //! counters.
 
 pub mod counters;
 pub mod derive;
+pub mod devices;
+mod remarks;
 pub mod sources;
 pub mod window;
 
@@ -47,6 +51,12 @@ pub struct Profile {
     pub drives: Vec<DriveTarget>,
     /// Consistency checks with their deviations.
     pub checks: Vec<Check>,
+    /// Numbers of drives that have no second source.
+    #[serde(default)]
+    pub unconfirmed: Vec<Unconfirmed>,
+    /// Indexes on flash, whose devices are not among the drives.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub indexes: Vec<IndexLoad>,
     /// Assumptions, each a sentence.
     pub assumptions: Vec<String>,
     /// Oddities of the sources, each a sentence; none puts the numbers in doubt.
@@ -91,6 +101,9 @@ pub struct DeviceLoad {
     pub large_block_reads_per_sec: f64,
     /// Large-block writes per second, including defragmentation's.
     pub large_block_writes_per_sec: f64,
+    /// Large-block reads per second by the tomb raider, in addition.
+    #[serde(default)]
+    pub tomb_raider_reads_per_sec: f64,
     /// Large-block writes per second by defragmentation alone; `None`: not logged.
     pub defrag_writes_per_sec: Option<f64>,
     /// Write blocks freed without being read, in large-block I/Os per second; `None`: drv_ssd was not at detail.
@@ -99,6 +112,12 @@ pub struct DeviceLoad {
     pub partial_flushes_per_sec: Option<f64>,
     /// True if each record is written on its own.
     pub commit_to_device: bool,
+    /// True if the records are in memory (storage-engine memory), and the device is only written to.
+    #[serde(default)]
+    pub is_memory: bool,
+    /// True if the log has no histograms of sizes: reads and writes of records are unknown, not 0.
+    #[serde(default)]
+    pub is_records_unknown: bool,
     /// Bytes of live records on the device.
     pub used_bytes: Option<u64>,
     /// Copies of a record in the cluster; `None`: unknown.
@@ -122,18 +141,29 @@ pub struct Origin {
 }
 
 impl DeviceLoad {
+    /// Namespace and device, as checks name them.
+    pub fn place(&self) -> String {
+        format!("{{{}}} {}", self.namespace, self.device)
+    }
+
+    /// The tomb raider's part of [`Self::io`].
+    pub fn tomb_raider_io(&self) -> DriveIo {
+        let reads = self.tomb_raider_reads_per_sec;
+        DriveIo::from([reads, 0.0, reads * self.large_block_bytes as f64 / 1024.0, 0.0])
+    }
+
     /// I/O that the load causes on its drive. The mean size of reads is `read_factor` times the lower edge of their
     /// buckets; a `read_factor` of 1 is the paper's rule. The mean size of writes is the upper edge of their buckets.
     pub fn io(&self, read_factor: f64) -> DriveIo {
         let commits = if self.commit_to_device { self.writes_per_sec } else { 0.0 };
         let large_kib = self.large_block_bytes as f64 / 1024.0;
+        let large_reads = self.large_block_reads_per_sec + self.tomb_raider_reads_per_sec;
         let (read_bytes, _) = mean_bytes(&self.read_sizes_pct_over);
         let (_, written_bytes) = mean_bytes(&self.write_sizes_pct_over);
         DriveIo {
-            reads_per_sec: self.reads_per_sec + self.large_block_reads_per_sec,
+            reads_per_sec: self.reads_per_sec + large_reads,
             writes_per_sec: commits + self.large_block_writes_per_sec,
-            read_kib_per_sec: self.reads_per_sec * read_bytes * read_factor / 1024.0
-                + self.large_block_reads_per_sec * large_kib,
+            read_kib_per_sec: self.reads_per_sec * read_bytes * read_factor / 1024.0 + large_reads * large_kib,
             written_kib_per_sec: commits * written_bytes / 1024.0 + self.large_block_writes_per_sec * large_kib,
         }
     }
@@ -158,6 +188,41 @@ impl DriveTarget {
     /// Target for a test of one drive with this load: iostat's numbers, else the predicted numbers.
     pub fn io(&self) -> DriveIo {
         self.iostat.unwrap_or(self.predicted)
+    }
+}
+
+/// A predicted number of a drive that has only one source, so that nothing shows whether the number is right.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Unconfirmed {
+    pub node: String,
+    pub drive: String,
+    /// iostat's name of the number.
+    pub what: String,
+    pub value: f64,
+}
+
+/// A primary or secondary index on flash.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct IndexLoad {
+    pub node: String,
+    pub namespace: String,
+    /// True for secondary indexes.
+    pub is_secondary: bool,
+    /// Mount points of the index's devices; empty: not logged.
+    pub mounts: Vec<String>,
+    /// Client reads per second at this node; `None`: not logged.
+    pub reads_per_sec: Option<f64>,
+    /// Records written per second at this node, including replicas; `None`: not logged.
+    pub writes_per_sec: Option<f64>,
+    /// `defrag-lwm-pct` of the namespace; `None`: not logged.
+    pub defrag_lwm_pct: Option<u32>,
+}
+
+impl IndexLoad {
+    /// Reads and writes per second that the test of a primary index needs.
+    pub fn transactions(&self) -> Option<[f64; 2]> {
+        let rates = [self.reads_per_sec?, self.writes_per_sec?];
+        (!self.is_secondary && rates.iter().sum::<f64>() > 0.0).then_some(rates)
     }
 }
 
@@ -232,6 +297,9 @@ const COUNTERS_PCT: f64 = 3.0;
 /// Allowed difference between the server's counters and iostat's, percent. Measured servers differed by 0.3 %.
 const IOSTAT_PCT: f64 = 2.0;
 
+/// Name of the check that compares the writes of a device's histogram with its drive lines.
+const WRITES: &str = "writes/s";
+
 /// Blocks that may fall outside a window at its ends, because the lines of two counters have different times.
 const EDGE_BLOCKS: f64 = 5.0;
 
@@ -253,7 +321,7 @@ fn of_device(
     };
     let equal = |what: &str, against: &str, [found, wanted]: [f64; 2], allowed_pct: f64, advice: &str| Check {
         node: load.node.clone(),
-        place: format!("{{{}}} {}", load.namespace, load.device),
+        place: load.place(),
         what: what.to_owned(),
         against: against.to_owned(),
         found,
@@ -277,9 +345,13 @@ fn of_device(
         let advice = "the assumed size of a write block or a flush does not match the log: give --flush-size or --write-block-size";
         equal(what, against, [found, blocks * ios_a_block], of_blocks(found / ios_a_block, blocks), advice)
     };
-    let lbr = lbr.map(|lbr| in_ios("large-block reads/s", "drv_ssd's blocks read, in I/Os", lbr, blocks.blocks_read()));
+    let driver = if load.is_memory { "drv_mem" } else { "drv_ssd" };
+    let lbr = lbr.map(|lbr| {
+        in_ios("large-block reads/s", &format!("{driver}'s blocks read, in I/Os"), lbr, blocks.blocks_read())
+    });
     let writes = writes.filter(|_| !load.commit_to_device);
-    let writes = writes.map(|writes| in_ios("writes/s", "drv_ssd's blocks written, in I/Os", writes, blocks.writes));
+    let writes =
+        writes.map(|writes| in_ios(WRITES, &format!("{driver}'s blocks written, in I/Os"), writes, blocks.writes));
     [balance, reads, lbr, writes].into_iter().flatten().collect()
 }
 
@@ -317,8 +389,12 @@ fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Ch
         is_idle(iostat_io.reads_per_sec, predicted.reads_per_sec),
         is_idle(iostat_io.writes_per_sec, predicted.writes_per_sec),
     ];
+    let reads_text = match loads.iter().any(|load| load.tomb_raider_reads_per_sec > 0.0) {
+        true => "record reads + large-block reads + the tomb raider's reads",
+        false => "record reads + large-block reads",
+    };
     let checks = [
-        check("r/s", "record reads + large-block reads", iostat_io.reads_per_sec, [predicted.reads_per_sec; 2]),
+        check("r/s", reads_text, iostat_io.reads_per_sec, [predicted.reads_per_sec; 2]),
         check("w/s without flushes", "writes of the server", iostat_io.writes_per_sec, [predicted.writes_per_sec; 2]),
         check("rkB/s", "sizes of reads at the edges of their buckets", iostat_io.read_kib_per_sec, read_kib),
         check("wkB/s", "large-block writes x their size", iostat_io.written_kib_per_sec, [written_min, written]),

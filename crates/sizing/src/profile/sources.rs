@@ -39,9 +39,18 @@ pub struct NamespaceFacts {
     pub commit_to_device: Option<bool>,
     /// The replication factor in force.
     pub replication_factor: Option<u64>,
+    /// Devices or files, in the server's order.
+    pub devices: Vec<String>,
     /// Shadow devices, by device.
     pub shadows: BTreeMap<String, String>,
+    /// `defrag-lwm-pct`, percent.
+    pub defrag_lwm_pct: Option<u32>,
+    /// Index types that are on flash (`index-type`, `sindex-type`), each with its mount points.
+    pub flash_indexes: BTreeMap<String, Vec<String>>,
 }
+
+/// Keys of the configuration for the types of the primary and of secondary indexes.
+pub const INDEX_TYPES: [&str; 2] = ["index-type", "sindex-type"];
 
 impl NamespaceFacts {
     /// Facts about `namespace` from a node's replies.
@@ -53,7 +62,14 @@ impl NamespaceFacts {
             flush_bytes: namespace.flush_bytes(node.build),
             commit_to_device: namespace.commit_to_device(),
             replication_factor: namespace.replication_factor(),
+            devices: namespace.devices.iter().map(|device| device.name.clone()).collect(),
             shadows: namespace.devices.iter().filter_map(|it| Some((it.name.clone(), it.shadow.clone()?))).collect(),
+            defrag_lwm_pct: namespace.number("defrag-lwm-pct").and_then(|pct| pct.try_into().ok()),
+            flash_indexes: INDEX_TYPES
+                .into_iter()
+                .filter(|kind| namespace.value(kind) == Some("flash"))
+                .map(|kind| (kind.to_owned(), namespace.mounts(kind)))
+                .collect(),
         }
     }
 
@@ -63,8 +79,9 @@ impl NamespaceFacts {
         let last = |key: &str| keys.get(key).and_then(|values| values.last()).map(String::as_str);
         let build = start.build.as_deref().and_then(Build::parse);
         let is_fixed = build.is_some_and(|build| build.fixed_write_block_bytes().is_some());
-        let devices = keys.get("device").into_iter().flatten();
-        let shadows = devices.filter_map(|names| names.split_once(char::is_whitespace));
+        let values = |key: &str| keys.get(key).into_iter().flatten();
+        let names = || values("device").chain(values("file"));
+        let shadows = names().filter_map(|names| names.split_once(char::is_whitespace));
         Self {
             origin: "the log of the server's start".to_owned(),
             build,
@@ -73,7 +90,14 @@ impl NamespaceFacts {
             flush_bytes: is_fixed.then(|| last("flush-size").map_or(Some(FLUSH_BYTES), size_bytes)).flatten(),
             commit_to_device: Some(last("commit-to-device") == Some("true")),
             replication_factor: last("replication-factor").and_then(|factor| factor.parse().ok()),
+            devices: names().filter_map(|names| names.split_whitespace().next()).map(str::to_owned).collect(),
             shadows: shadows.map(|(device, shadow)| (device.to_owned(), shadow.trim().to_owned())).collect(),
+            defrag_lwm_pct: last("defrag-lwm-pct").and_then(|pct| pct.parse().ok()),
+            flash_indexes: INDEX_TYPES
+                .into_iter()
+                .filter(|kind| last(kind) == Some("flash"))
+                .map(|kind| (kind.to_owned(), values(&format!("{kind} mount")).cloned().collect()))
+                .collect(),
         }
     }
 
@@ -87,7 +111,10 @@ impl NamespaceFacts {
             flush_bytes: self.flush_bytes.or(other.flush_bytes),
             commit_to_device: self.commit_to_device.or(other.commit_to_device),
             replication_factor: self.replication_factor.or(other.replication_factor),
+            devices: if self.devices.is_empty() { other.devices } else { self.devices },
             shadows: if self.shadows.is_empty() { other.shadows } else { self.shadows },
+            defrag_lwm_pct: self.defrag_lwm_pct.or(other.defrag_lwm_pct),
+            flash_indexes: if self.flash_indexes.is_empty() { other.flash_indexes } else { self.flash_indexes },
         }
     }
 }
@@ -120,12 +147,22 @@ pub enum SizingError {
          (or \"flashproof size collect --enable\")"
     )]
     StorageHistogramsOff { log: String, namespace: String },
+    /// As above, in a log whose drive lines name no namespace.
+    #[error(
+        "{log}: has no histograms of the sizes of reads and writes, and its drive lines name no namespace (server 3.8 and \
+         older): only blocks are counted - give a log of server 3.9 or later, with storage histograms on, for a \
+         configuration"
+    )]
+    OldHistograms { log: String },
     /// No such namespace.
     #[error("there is no namespace {wanted} - found: {}", .found.join(", "))]
     NoNamespace { wanted: String, found: Vec<String> },
     /// Nothing is stored on devices.
-    #[error("{log}: has no drv_ssd line: the node stores no namespace on devices - give the log of another node")]
-    NoDevices { log: String },
+    #[error(
+        "{log}: has no drive line (drv_ssd, drv_mem) of a namespace on devices{why} - give the log of a node that stores \
+         records on devices"
+    )]
+    NoDevices { log: String, why: String },
     /// A rate needs two lines.
     #[error(
         "{log}: {what} was logged fewer than twice from {from} to {to} - the window is too short: take a longer one"

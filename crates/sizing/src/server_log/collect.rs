@@ -1,14 +1,15 @@
 //! Collects the lines of one node, in the order of time, into a [`ServerLog`].
 
+mod starts;
+
+use super::kinds::{self, KINDS, Treatment};
 use super::order::{add_steps, is_between};
 use super::text::{self, DumpHeader, LogMessage, Stamp, Stamps};
-use super::{BUCKETS, Dump, LinePosition, LogError, Oddities, Oddity, ServerLog, Start, same_node};
-use crate::lines::{LINE_BYTES_MAX, Line, Lines, Repeats};
-use crate::source::ReadError;
+use super::{BUCKETS, Dump, LinePosition, LogError, Oddities, Oddity, ServerLog};
+use crate::lines::{LINE_BYTES_MAX, Line, Repeats, Skipped};
 use jiff::{SignedDuration, Timestamp};
 use results::units::{Grouped, count, span};
 use std::collections::BTreeSet;
-use std::io::Read;
 
 /// Maximum step of a clock set by NTP; threads that log at the same time differ by less.
 const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(5);
@@ -28,10 +29,6 @@ const THINNED: SignedDuration = SignedDuration::from_secs(15);
 const RESTARTS_MAX: usize = 10_000;
 /// 2010-01-01, older than any log: an earlier time comes from a machine whose clock is not set yet.
 pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
-/// Maximum number of configuration keys stored for a start.
-const KEYS_MAX: usize = 16 << 10;
-/// Maximum number of stored starts.
-const STARTS_MAX: usize = 64;
 
 /// A log while it is read.
 #[derive(Debug, Default)]
@@ -70,8 +67,10 @@ struct OpenDump {
 }
 
 impl Collector {
-    pub(super) fn new() -> Self {
-        Self { kept_max: KEPT_MAX, ..Self::default() }
+    /// A collector for the log of `node`; `None`: the node is not known yet.
+    pub(super) fn of(node: Option<String>) -> Self {
+        let log = ServerLog { node_id: node, ..ServerLog::default() };
+        Self { log, kept_max: KEPT_MAX, ..Self::default() }
     }
 
     /// A collector with less memory, for tests.
@@ -89,15 +88,18 @@ impl Collector {
         &self.log.files
     }
 
+    pub(super) fn node_id(&self) -> Option<&String> {
+        self.log.node_id.as_ref()
+    }
+
     /// Adds a remark.
     pub(super) fn add_remark(&mut self, sentence: String) {
         self.oddities.add_remark(sentence);
     }
 
-    /// Reads a file to its end. `head` is text before the file's first line with a time. This text may be the rest of
-    /// the previous file's last line.
-    pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> Result<(), LogError> {
-        let cannot = |source| ReadError { name: file.to_owned(), source };
+    /// Begins a file. `head` is text before the file's first line with a time. This text may be the rest of the previous
+    /// file's last line.
+    pub(super) fn open(&mut self, file: &str, head: &[u8]) {
         self.log.files.push(file.to_owned());
         if !head.is_empty() {
             self.join(head, LinePosition { file, line: 1 });
@@ -107,23 +109,23 @@ impl Collector {
             let cut = std::mem::take(&mut self.cut_line);
             self.line(Line { bytes: &cut, is_complete: false }, LinePosition { file, line: 0 });
         }
-        loop {
-            let number = lines.number + 1;
-            let Some(line) = lines.next_line().map_err(cannot)? else { break };
-            if line.is_complete {
-                self.line(line, LinePosition { file, line: number });
-            } else {
-                self.cut_line = line.bytes.to_vec();
-            }
-            if let Some(error) = self.other_node.take() {
-                return Err(error);
-            }
+    }
+
+    /// Reads the line `number` of a file. Errors: the line is of another node than earlier lines.
+    pub(super) fn read(&mut self, line: &[u8], is_complete: bool, file: &str, number: u64) -> Result<(), LogError> {
+        if is_complete {
+            self.line(Line { bytes: line, is_complete }, LinePosition { file, line: number });
+        } else {
+            self.cut_line = line.to_vec();
         }
-        let skipped = lines.skipped;
+        self.other_node.take().map_or(Ok(()), Err)
+    }
+
+    /// Ends a file, with the bytes that were skipped in it.
+    pub(super) fn close_file(&mut self, skipped: Skipped) {
         self.nul_bytes += skipped.nul_bytes;
         self.long_lines.0 += skipped.long_lines;
         self.long_lines.1 += skipped.long_bytes;
-        Ok(())
     }
 
     /// Joins `head` to the unfinished last line of the previous file, if there is one.
@@ -194,23 +196,33 @@ impl Collector {
         };
         let timestamp = self.time(stamp, position);
         let Some(message) = text::parts(after_stamp) else { return };
-        let (is_histogram, is_drive) = (message.file == b"hist.c", message.context.starts_with(b"drv_"));
+        let (is_histogram, is_drive) = (message.file == b"hist.c", matches!(message.context, b"drv_ssd" | b"drv_mem"));
         if (is_histogram || is_drive) && self.repeats.is_repeat(line.bytes) {
             return self.oddities.count(Oddity::Repeated, position, line.bytes);
         }
         match message {
             _ if is_histogram => self.histogram(message.text, timestamp, position),
-            _ if is_drive => self.drive(message.text, timestamp, position),
+            _ if is_drive && text::is_drive_line(message.text) => self.drive(message, timestamp, position),
+            _ if is_drive && memchr::memmem::find(message.text, text::WBLOCKS.as_bytes()).is_some() => {
+                self.write_blocks(message.text, position);
+            }
             LogMessage { context: b"config", .. } => {
                 self.node(message, position);
                 self.configuration(message.text);
             }
             _ if message.text.starts_with(b"NODE-ID ") => self.node(message, position),
-            _ => {
-                if let Some(build) = text::start(message.text) {
-                    self.start(build, timestamp, position);
+            _ => match (text::start(message.text), kinds::find(message)) {
+                (Some(build), _) => self.start(build, timestamp, position),
+                (None, Some(kind)) => {
+                    if !matches!(KINDS[kind].treatment, Treatment::Ignored(_)) {
+                        self.log.events.add(kind, message.text, timestamp);
+                    }
                 }
-            }
+                (None, None) if kinds::is_expected(message) => {
+                    self.oddities.count(Oddity::UnknownKind, position, message.text);
+                }
+                (None, None) => {}
+            },
         }
     }
 
@@ -372,23 +384,8 @@ impl Collector {
         self.keep();
     }
 
-    fn drive(&mut self, text: &[u8], timestamp: Timestamp, position: LinePosition<'_>) {
-        if memchr::memmem::find(text, text::WBLOCKS.as_bytes()).is_some() {
-            let Some((device, bytes)) = text::wblocks(text) else {
-                return self.oddities.count(Oddity::Unread, position, text);
-            };
-            if let Some(before) = self.started().write_block_bytes.insert(device.to_owned(), bytes)
-                && before != bytes
-            {
-                self.oddities.add_remark(format!(
-                    "{position}: the write blocks of {device} change from {before} to {bytes} bytes"
-                ));
-            }
-            return;
-        }
-        if !text::is_drive_line(text) {
-            return;
-        }
+    fn drive(&mut self, message: LogMessage<'_>, timestamp: Timestamp, position: LinePosition<'_>) {
+        let text = message.text;
         let Some(line) = text::drive_line(text) else { return self.oddities.count(Oddity::Unread, position, text) };
         let key = (line.namespace.to_owned(), line.device.to_owned());
         if let Some(detail) = line.detail() {
@@ -404,7 +401,9 @@ impl Collector {
             }
             return;
         }
-        let Some(line) = line.at(timestamp) else { return self.oddities.count(Oddity::Unread, position, text) };
+        let Some(line) = line.at(timestamp, message.context == b"drv_mem") else {
+            return self.oddities.count(Oddity::Unread, position, text);
+        };
         if self.log.drives.len() >= SERIES_MAX && !self.log.drives.contains_key(&key) {
             return self.oddities.count(Oddity::Unread, position, text);
         }
@@ -429,73 +428,6 @@ impl Collector {
         }
         lines.push(line);
         self.keep();
-    }
-
-    fn start(&mut self, build: &str, timestamp: Timestamp, position: LinePosition<'_>) {
-        self.close(position);
-        self.section.clear();
-        self.keys = 0;
-        // If no counters come before a start, this start is not a restart.
-        let is_last = self.log.span.is_some_and(|(_, end)| end == timestamp);
-        let restarts = &mut self.log.restarts;
-        if self.kept_count > 0
-            && is_last
-            && restarts.len() < RESTARTS_MAX
-            && restarts.last().is_none_or(|last| *last < timestamp)
-        {
-            restarts.push(timestamp);
-        }
-        let starts = &mut self.log.starts;
-        let last = starts.last().and_then(|last| last.build.clone());
-        // No window contains a start without later counters.
-        if std::mem::replace(&mut self.kept_at_start, self.kept_count) == self.kept_count {
-            starts.pop();
-        } else if starts.len() >= STARTS_MAX {
-            starts.remove(0);
-        }
-        starts.push(Start::of(timestamp, Some(build.to_owned())));
-        if let Some(before) = last.filter(|before| before != build) {
-            self.oddities.add_remark(format!("{position}: the server's version changes from {before} to {build}"));
-        }
-    }
-
-    /// The last start.
-    fn started(&mut self) -> &mut Start {
-        if self.log.starts.is_empty() {
-            self.log.starts.push(Start::of(Timestamp::MIN, None));
-        }
-        let last = self.log.starts.len() - 1;
-        &mut self.log.starts[last]
-    }
-
-    fn node(&mut self, message: LogMessage<'_>, position: LinePosition<'_>) {
-        let Some(id) = text::node_id(message) else { return };
-        self.other_node = same_node(&mut self.log.node_id, id, position.file, position.line).err();
-    }
-
-    /// Reads a line of the configuration file: `namespace test {`, `write-block-size 128K`, `}`.
-    fn configuration(&mut self, text: &[u8]) {
-        let Ok(text) = std::str::from_utf8(text) else { return };
-        let text = text.split('#').next().unwrap_or_default().trim();
-        if text == "}" {
-            self.section.pop();
-            return;
-        }
-        let opens_section = text.ends_with('{');
-        let text = text.strip_suffix('{').unwrap_or(text).trim();
-        if let [namespace, ..] = &self.section[..]
-            && let Some(namespace) = namespace.strip_prefix("namespace ")
-            && self.keys < KEYS_MAX
-        {
-            let (key, value) = text.split_once([' ', '\t']).unwrap_or((text, ""));
-            let (namespace, key, value) = (namespace.trim().to_owned(), key.to_owned(), value.trim().to_owned());
-            let keys = self.started().configuration.entry(namespace).or_default();
-            keys.entry(key).or_default().push(value);
-            self.keys += 1;
-        }
-        if opens_section && self.section.len() < 16 {
-            self.section.push(text.to_owned());
-        }
     }
 
     /// Counts a new entry, and thins all series if there are too many.

@@ -1,7 +1,8 @@
-//! Reads logs of the database, versions 3.3 to 8.1: the counters of the load on devices.
+//! Reads logs of the database, versions 3.9 to 8.1: the counters of the load on devices. Logs of
+//! version 3.8 and older have only the counters of blocks, without sizes of records.
 //!
 //! ```text
-//! files --Source--> first line, node --order--> one ServerLog a node <--collect-- text <-- stamp <-- lines
+//! files --Source--> first line, node --order--> one ServerLog a node <--collect-- text <-- stamp <-- prefix <-- lines
 //! ```
 //!
 //! Counters are kept as printed, cumulative since the server started, with the time of their line; a decrease means a
@@ -10,9 +11,12 @@
 //! has one remark, with its count and its first position.
 
 mod collect;
+pub mod kinds;
 pub(crate) mod order;
+pub(crate) mod prefix;
 pub(crate) mod text;
 
+pub use kinds::Events;
 pub use order::read;
 pub use text::{Stamp, Stamps, size_bytes};
 
@@ -50,8 +54,17 @@ pub struct ServerLog {
     /// True if the log was made from averages over its span (see [`pasted`](crate::pasted)): then the log has no
     /// counters within that span.
     pub is_averages: bool,
+    /// Lines about devices and namespaces that no number of a profile contains.
+    pub events: Events,
     /// Oddities: torn lines, units that changed, each a sentence with numbers.
     pub remarks: Vec<String>,
+}
+
+impl ServerLog {
+    /// True if a counter was logged twice: a rate needs two values.
+    fn has_counters(&self) -> bool {
+        self.histograms.values().any(|dumps| dumps.len() > 1) || self.drives.values().any(|lines| lines.len() > 1)
+    }
 }
 
 /// Lines that a server logs at its start. The first of these lines may be missing from the files.
@@ -115,6 +128,14 @@ pub struct DriveLine {
     pub free_wblocks: u64,
     /// Write blocks queued for the shadow device, if there is one.
     pub shadow_write_q: Option<u64>,
+    /// Write blocks queued for the device. `None` for an engine that keeps records in memory, without a device.
+    pub write_q: Option<u64>,
+    /// Large blocks read by the tomb raider in its present round.
+    pub tomb_raider_reads: u64,
+    /// Bytes of a write block, if the line shows them: servers 3.8 and older print free blocks and free bytes.
+    pub block_bytes: Option<u64>,
+    /// True for the engine that keeps records in memory (drv_mem): the device is only written to.
+    pub is_memory: bool,
     /// Write blocks written, by clients and by defragmentation.
     pub writes: u64,
     /// Write blocks in the queue for defragmentation.
@@ -142,6 +163,8 @@ pub struct PrintedRates {
     pub defrag_io_skips: Option<f64>,
     /// Rate of `direct_frees`.
     pub direct_frees: Option<f64>,
+    /// Rate of `tomb_raider_reads`.
+    pub tomb_raider_reads: f64,
 }
 
 /// Additional counters of a drv_ssd line of level DETAIL.
@@ -166,8 +189,8 @@ pub enum LogError {
     /// Not a log of the database.
     #[error(
         "reading {name} - this is not a log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO \
-         (info): (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
-         \"journalctl -u aerospike -a -o cat\""
+         (info): (hist.c:319) histogram dump: ...\", with or without a prefix, found {found} - give the server's own \
+         log, or the output of \"journalctl -u aerospike -a\" or of \"docker logs\""
     )]
     NotServerLog { name: String, found: String },
     /// Lines of several nodes are mixed, so counters of different nodes would be confused.
@@ -177,6 +200,12 @@ pub enum LogError {
          file of its own"
     )]
     SeveralNodes { name: String, line: u64, node: String, other: String },
+    /// Lines of one node have two different prefixes, so their order is unknown.
+    #[error(
+        "reading {files} - lines of node {node} have several prefixes ({prefixes}): it is not clear which of them is the \
+         node's log - give the lines with one of the prefixes (grep), as a file of their own"
+    )]
+    SeveralPrefixes { files: String, node: String, prefixes: String },
 }
 
 /// Stores the id of the node that logged a line. `name`, `line`: file and number of the line, for the error.
@@ -220,6 +249,8 @@ enum Oddity {
     Joined,
     /// A line of a histogram or a drive that occurs twice in a row.
     Repeated,
+    /// A line of a drive or a namespace without a row in the table of kinds.
+    UnknownKind,
 }
 
 impl Oddity {
@@ -240,6 +271,9 @@ impl Oddity {
                                 given twice), left out",
             ),
             Self::Repeated => ("line", "of a histogram or a drive, equal to the one before, left out"),
+            Self::UnknownKind => {
+                ("line", "of a drive or a namespace, of a kind that this version does not know, left out")
+            }
             Self::Joined => ("line", "in two parts, at the end of one file and the start of the next, joined"),
         };
         format!("{} {effect}", count(number, noun))

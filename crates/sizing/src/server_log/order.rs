@@ -8,6 +8,7 @@
 //! between, or lines are missing.
 
 use super::collect::{CLOCK_SET, Collector};
+use super::prefix::Prefixes;
 use super::text::{self, Stamps};
 use super::{LogError, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Lines};
@@ -23,6 +24,8 @@ const PROBED_BYTES: usize = 1 << 20;
 const UNSTAMPED_BYTES_MAX: u64 = 16 << 20;
 /// The same maximum, with skipped NUL bytes and long lines counted.
 const SKIPPED_BYTES_MAX: u64 = 64 << 30;
+/// Maximum number of sources of lines, told apart by their prefixes. A file of hostile lines has more.
+const SOURCES_MAX: usize = 256;
 /// Maximum overlap of the end of a file with the start of the next file.
 const SLACK: SignedDuration = SignedDuration::from_secs(10);
 
@@ -34,6 +37,8 @@ pub(crate) struct LogFile {
     /// Number of lines without a time between `head` and the first line with a time.
     unstamped: u64,
     begin: Timestamp,
+    /// Source of the first line with a time, from its prefix.
+    source: String,
     pub(crate) node: Option<String>,
     pub(crate) lines: Lines<Input<'static>>,
 }
@@ -57,8 +62,11 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<LogFile>, Vec<String
     Ok((files, empty))
 }
 
-/// Logs that are being read, by the id of their node.
-type Nodes = Vec<(Option<String>, Collector)>;
+/// A log that is being read, and the source of its lines.
+struct NodeLog {
+    source: String,
+    collector: Collector,
+}
 
 /// Reads logs of one or several nodes, in any order, into one log per node.
 ///
@@ -67,11 +75,11 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     let (files, empty) = in_order(sources)?;
     let ids: BTreeSet<_> = files.iter().filter_map(|file| file.node.clone()).collect();
     let only_node = (ids.len() == 1).then(|| ids.into_iter().next()).flatten();
-    let mut nodes = Nodes::new();
+    let mut nodes = Vec::new();
     for file in files {
         read_to_end(file, only_node.as_ref(), &mut nodes)?;
     }
-    let mut logs: Vec<ServerLog> = nodes.into_iter().map(|(_, collector)| collector.finish()).collect();
+    let mut logs = of_nodes(nodes)?;
     logs.sort_by(|a, b| (&a.node_id, &a.files).cmp(&(&b.node_id, &b.files)));
     if let (Some(log), false) = (logs.first_mut(), empty.is_empty()) {
         log.remarks.push(format!("empty files: {}", empty.join(", ")));
@@ -79,12 +87,37 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     Ok(logs)
 }
 
+/// The log of each node. Lines of a source that names no node and has no counters are left out with a remark.
+///
+/// Errors: two sources are of one node.
+fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
+    let mut logs: Vec<(String, ServerLog)> = Vec::new();
+    for NodeLog { source, collector } in nodes {
+        let log = collector.finish();
+        let same_node = |(of, other): &&mut (String, ServerLog)| *of != source && other.node_id == log.node_id;
+        if let Some((of, other)) = logs.iter_mut().filter(|_| log.node_id.is_some()).find(same_node) {
+            let prefixes = format!("{}, {}", quoted(of), quoted(&source));
+            let node = other.node_id.clone().unwrap_or_default();
+            return Err(LogError::SeveralPrefixes { files: log.files.join(", "), node, prefixes });
+        }
+        match logs.first_mut() {
+            Some((_, first)) if log.node_id.is_none() && !log.has_counters() => {
+                let (files, source) = (log.files.join(", "), quoted(&source));
+                first.remarks.push(format!("{files}: lines with the prefix {source} have no counters, left out"));
+            }
+            _ => logs.push((source, log)),
+        }
+    }
+    Ok(logs.into_iter().map(|(_, log)| log).collect())
+}
+
 /// Reads at least up to the first line with a time, and further until the node is known. `Err` with the file's name:
 /// the file is empty.
 fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
     let (name, input) = source.into_parts();
     let mut lines = Lines::new(input);
-    let (mut stamps, mut head, mut description) = (Stamps::default(), Vec::new(), None);
+    let (mut stamps, mut prefixes) = (Stamps::default(), Prefixes::default());
+    let (mut head, mut description, mut source_of_file) = (Vec::new(), None, None);
     let (mut unstamped, mut unstamped_bytes) = (0, 0);
     let mut first = None;
     let (mut probed, mut count, mut node) = (Vec::new(), 0, None);
@@ -93,9 +126,13 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
         let number = lines.number + 1;
         let (skipped, read) = (lines.skipped, lines.read_bytes);
         let Some(line) = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })? else { break };
-        if let Some((stamp, rest)) = stamps.split(line.bytes) {
+        if let Some((of, server_line)) = prefixes.split(line.bytes)
+            && let Some((stamp, rest)) = stamps.split(&server_line)
+        {
             first = first.filter(|first| *first >= CLOCK_SET).or(Some(stamp.instant()));
-            node = node.or_else(|| text::parts(rest).and_then(text::node_id));
+            if source_of_file.get_or_insert_with(|| of.to_owned()) == of {
+                node = node.or_else(|| text::parts(rest).and_then(text::node_id));
+            }
         } else if first.is_none() {
             description.get_or_insert_with(|| described(line.bytes));
             if number == 1 && skipped.nul_bytes == 0 {
@@ -126,7 +163,8 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
         return Err(LogError::NotServerLog { name, found });
     };
     lines.unread(&probed, count);
-    Ok(Ok(LogFile { name, head, unstamped, begin, node, lines }))
+    let source = source_of_file.unwrap_or_default();
+    Ok(Ok(LogFile { name, head, unstamped, begin, source, node, lines }))
 }
 
 /// Describes a line that is not a log line.
@@ -136,23 +174,66 @@ fn described(line: &[u8]) -> String {
 }
 
 /// Reads a file into the log of its node. A file that names no node belongs to the only node, or to a node whose files
-/// it does not overlap.
-fn read_to_end(mut file: LogFile, only_node: Option<&String>, nodes: &mut Nodes) -> Result<(), LogError> {
-    let node = file.node.as_ref().or(only_node).cloned();
-    let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
-    let is_same_log = |(id, collector): &(Option<String>, Collector)| match file.node {
-        Some(_) => *id == node,
-        None => (*id == node || id.is_none()) && !overlaps(collector),
-    };
-    let index = match nodes.iter().position(is_same_log) {
-        Some(at) => at,
-        None => {
-            let overlaps_only = file.node.is_none() && nodes.iter().any(|(id, _)| *id == node);
-            nodes.push((if overlaps_only { None } else { node }, Collector::new()));
-            nodes.len() - 1
+/// it does not overlap. Lines of another source in the file go to the log of that source.
+fn read_to_end(file: LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) -> Result<(), LogError> {
+    let first = log_of(&file, only_node, nodes);
+    let collector = &mut nodes[first].collector;
+    if file.unstamped > 0 {
+        let lines = count_of(file.unstamped, "line");
+        collector.add_remark(format!("{}: {lines} before the first line with a time, left out", file.name));
+    }
+    collector.open(&file.name, &file.head);
+    let LogFile { name, source, mut lines, .. } = file;
+    let (mut prefixes, mut opened, mut left_out) = (Prefixes::default(), vec![(source, first)], 0_u64);
+    loop {
+        let number = lines.number + 1;
+        let read = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })?;
+        let Some(line) = read else { break };
+        // A line without a stamp counts as a line of the first source.
+        let Some((of, server_line)) = prefixes.split(line.bytes) else {
+            nodes[first].collector.read(line.bytes, line.is_complete, &name, number)?;
+            continue;
+        };
+        let known = opened.iter().find(|(source, _)| source == of).map(|(_, index)| *index);
+        if known.is_none() && opened.len() == SOURCES_MAX {
+            left_out += 1;
+            continue;
         }
+        let index = known.unwrap_or_else(|| {
+            let index = log_of_source(of, nodes);
+            nodes[index].collector.open(&format!("{name} ({of})"), &[]);
+            opened.push((of.to_owned(), index));
+            index
+        });
+        nodes[index].collector.read(&server_line, line.is_complete, &name, number)?;
+    }
+    let collector = &mut nodes[first].collector;
+    collector.close_file(lines.skipped);
+    if left_out > 0 {
+        let lines = count_of(left_out, "line");
+        collector.add_remark(format!("{name}: {lines} of more than {SOURCES_MAX} different prefixes, left out"));
+    }
+    if lines.input.is_cut() {
+        collector.add_remark(format!("{name}: the compressed data is truncated: it is read as far as it goes"));
+    }
+    Ok(())
+}
+
+/// Index of the log of a file's first source; a new log if no log fits.
+fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) -> usize {
+    let node = file.node.as_ref().or(only_node);
+    let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
+    let is_same_log = |log: &NodeLog| match file.node {
+        Some(_) => log.collector.node_id() == node,
+        None => (log.collector.node_id() == node || log.collector.node_id().is_none()) && !overlaps(&log.collector),
     };
-    let collector = &mut nodes[index].1;
+    let Some(index) = nodes.iter().position(is_same_log) else {
+        let overlaps_only = file.node.is_none() && nodes.iter().any(|log| log.collector.node_id() == node);
+        let collector = Collector::of(node.filter(|_| !overlaps_only).cloned());
+        nodes.push(NodeLog { source: file.source.clone(), collector });
+        return nodes.len() - 1;
+    };
+    let collector = &mut nodes[index].collector;
     if let (Some(end), Some(previous_file)) = (collector.end(), collector.files().last())
         && overlaps(collector)
     {
@@ -161,15 +242,15 @@ fn read_to_end(mut file: LogFile, only_node: Option<&String>, nodes: &mut Nodes)
             format!("{name} begins {early} before the end of {previous_file}: lines in both files are read once");
         collector.add_remark(what);
     }
-    if file.unstamped > 0 {
-        let lines = count_of(file.unstamped, "line");
-        collector.add_remark(format!("{}: {lines} before the first line with a time, left out", file.name));
-    }
-    collector.read(&file.name, &file.head, &mut file.lines)?;
-    if file.lines.input.is_cut() {
-        collector.add_remark(format!("{}: the compressed data is truncated: it is read as far as it goes", file.name));
-    }
-    Ok(())
+    index
+}
+
+/// Index of the log whose lines have the source `of`; a new log if there is none.
+fn log_of_source(of: &str, nodes: &mut Vec<NodeLog>) -> usize {
+    nodes.iter().position(|log| log.source == of).unwrap_or_else(|| {
+        nodes.push(NodeLog { source: of.to_owned(), collector: Collector::of(None) });
+        nodes.len() - 1
+    })
 }
 
 /// Maximum deviation of the ticker from the usual distance, seconds: stamps may be whole seconds.

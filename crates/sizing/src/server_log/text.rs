@@ -12,7 +12,7 @@
 //!
 //! Also parses the time of a line: `Nov 20 2026 23:12:07.406 GMT+0100: `.
 
-use super::{BUCKETS, DriveDetail, DriveLine, PrintedRates, Unit};
+use super::{BUCKETS, DriveDetail, DriveLine, PrintedRates, Unit, kinds};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
@@ -21,6 +21,8 @@ use results::units::is_unprintable;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogMessage<'a> {
+    /// `INFO`.
+    pub(crate) level: &'a [u8],
     /// Context of the message, such as `info` or `drv_ssd`.
     pub(crate) context: &'a [u8],
     /// `hist.c`, without folder and line.
@@ -32,7 +34,7 @@ pub(crate) struct LogMessage<'a> {
 /// Splits the text after a stamp: `LEVEL (context): (file.c:line) text`.
 pub(crate) fn parts(line: &[u8]) -> Option<LogMessage<'_>> {
     let open = memchr(b'(', &line[..line.len().min(16)])?;
-    let rest = &line[open + 1..];
+    let (level, rest) = (line[..open].trim_ascii(), &line[open + 1..]);
     let close = memchr(b')', rest)?;
     let (context, rest) = (&rest[..close], rest[close..].strip_prefix(b"): (")?);
     let close = memchr(b')', rest)?;
@@ -40,7 +42,7 @@ pub(crate) fn parts(line: &[u8]) -> Option<LogMessage<'_>> {
     let file = &file[..memchr(b':', file).unwrap_or(file.len())];
     let file = &file[memchr::memrchr(b'/', file).map_or(0, |at| at + 1)..];
     let text = &rest[close + 1..];
-    Some(LogMessage { context, file, text: text.strip_prefix(b" ").unwrap_or(text) })
+    Some(LogMessage { level, context, file, text: text.strip_prefix(b" ").unwrap_or(text) })
 }
 
 /// First words of the line that begins a histogram.
@@ -109,15 +111,18 @@ pub(crate) struct DriveCounts<'a> {
     pub(crate) device: &'a str,
     /// Counts in the order printed, each with its key and the rate printed beside the count.
     counts: Vec<(&'a str, u64, Option<f64>)>,
+    /// Bytes of a write block, from `contig-free 15169M (15169 wblocks)`.
+    block_bytes: Option<u64>,
 }
 
 /// Keys of counts that are read.
 const KEYS: &str = "used-bytes used free-wblocks write w-tot defrag-q defrag-read defrag-tot defrag-write defrag-w-tot \
-                    shadow-write-q defrag-io-skips direct-frees partial-writes defrag-partial-writes";
+                    shadow-write-q write-q tomb-raider-read defrag-io-skips direct-frees partial-writes \
+                    defrag-partial-writes";
 
 /// True if the line should contain a drive's counters. If such a line is unreadable, a remark counts it.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
-    memmem::find(text, b": used").is_some() || memmem::find(text, b" defrag-io-skips ").is_some()
+    [kinds::DRIVE_LINE, kinds::DETAIL_LINE].iter().any(|kind| memmem::find(text, kind.as_bytes()).is_some())
 }
 
 /// Reads a line with the counters of a drive.
@@ -130,7 +135,7 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
     };
     let mut counts: Vec<(&str, u64, Option<f64>)> = Vec::new();
     let mut words = rest.split_ascii_whitespace().map(|word| word.trim_end_matches(','));
-    let mut last = "";
+    let (mut last, mut block_bytes) = ("", None);
     while let Some(key) = words.next() {
         // Old versions print rates after counts: `w-tot 0 (0.0/s)`.
         if let Some(printed) = key.strip_prefix('(').and_then(|rate| rate.strip_suffix("/s)")) {
@@ -144,7 +149,9 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
         let value = words.next()?;
         if key == "contig-free" {
             // The free blocks in `contig-free 15169M (15169 wblocks)`.
-            counts.push(("free-wblocks", number(words.next()?.strip_prefix('(')?)?, None));
+            let blocks = number(words.next()?.strip_prefix('(')?)?;
+            counts.push(("free-wblocks", blocks, None));
+            block_bytes = size_bytes(value).and_then(|free| block_size(free, blocks));
             words.next().filter(|word| *word == "wblocks)")?;
         } else if KEYS.split(' ').any(|known| known == key) {
             // `N`, or `(N,r)`.
@@ -156,7 +163,14 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
             counts.push((key, number(count)?, printed));
         }
     }
-    Some(DriveCounts { namespace, device, counts })
+    Some(DriveCounts { namespace, device, counts, block_bytes })
+}
+
+/// Size of a write block, if `blocks` blocks have `bytes`, rounded down to MiB; `None` for too few blocks.
+fn block_size(bytes: u64, blocks: u64) -> Option<u64> {
+    let size = (bytes + (1 << 19)).checked_div(blocks)?.checked_next_power_of_two()?;
+    let nearest = [size / 2, size].into_iter().find(|size| (size * blocks).abs_diff(bytes) <= 1 << 20)?;
+    (blocks > 8 && is_block_size(nearest)).then_some(nearest)
 }
 
 impl DriveCounts<'_> {
@@ -181,7 +195,9 @@ impl DriveCounts<'_> {
     }
 
     /// The counters of a line logged at `at`; `None` if a counter that every version prints is missing.
-    pub(crate) fn at(&self, at: Timestamp) -> Option<DriveLine> {
+    ///
+    /// `is_memory`: the line is of the storage engine that keeps records in memory.
+    pub(crate) fn at(&self, at: Timestamp, is_memory: bool) -> Option<DriveLine> {
         let (writes, reads) = (["write", "w-tot"], ["defrag-read", "defrag-tot"]);
         let defrag_writes = ["defrag-write", "defrag-w-tot"];
         Some(DriveLine {
@@ -189,6 +205,10 @@ impl DriveCounts<'_> {
             used_bytes: self.count(&["used-bytes", "used"])?,
             free_wblocks: self.count(&["free-wblocks"])?,
             shadow_write_q: self.count(&["shadow-write-q"]),
+            write_q: self.count(&["write-q"]),
+            tomb_raider_reads: self.count(&["tomb-raider-read"]).unwrap_or(0),
+            block_bytes: self.block_bytes,
+            is_memory,
             writes: self.count(&writes)?,
             defrag_q: self.count(&["defrag-q"])?,
             defrag_reads: self.count(&reads)?,
@@ -200,6 +220,7 @@ impl DriveCounts<'_> {
                 defrag_writes: self.rate(&defrag_writes),
                 defrag_io_skips: self.rate(&["defrag-io-skips"]),
                 direct_frees: self.rate(&["direct-frees"]),
+                tomb_raider_reads: self.rate(&["tomb-raider-read"]).unwrap_or(0.0),
             },
         })
     }

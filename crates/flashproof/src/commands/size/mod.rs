@@ -8,13 +8,14 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use load::factor::Factor;
+use load::workload::act::options::Test;
 use procedures::select;
 use results::files;
 use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
 use session::user_file::{check_page, write_file, write_page};
-use sizing::configuration::{Configuration, TestOptions, busiest_node, configurations};
+use sizing::configuration::{Configuration, ConfigurationError, TestOptions, busiest_node, configurations};
 use sizing::info::{self, InfoReplies};
 use sizing::profile::Profile;
 use sizing::profile::derive::{id, profile};
@@ -48,7 +49,11 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     } else {
         page::page(&profile, configured.as_deref().unwrap_or_default())
     })?;
-    let configurations = configured.map_err(Failure::usage)?;
+    let configurations = match configured {
+        // The doubts have the reason.
+        Err(ConfigurationError::RecordsUnknown { .. }) if !balances => Vec::new(),
+        configured => configured.map_err(Failure::usage)?,
+    };
     let accepted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };
     if let Some(dir) = &args.out {
         write(dir, args.force, &json, accepted)?;
@@ -91,19 +96,24 @@ fn print_next_steps(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, 
         ));
         return;
     }
-    let files: Vec<String> = configurations.iter().map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect();
+    let files_of = |test: Test| -> Vec<String> {
+        let of_test = configurations.iter().filter(|one| one.test == test);
+        of_test.map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect()
+    };
+    let (files, index_files) = (files_of(Test::Storage), files_of(Test::Index));
     let node_option = if profile.nodes.len() > 1 { format!(" --node {node}") } else { String::new() };
     let device = if args.device.is_none() { "set device-names to your drive, then: " } else { "" };
     // Alignment needs the cluster's own load. A configuration at another scale does not fit the target.
-    let align = match args.scale == Factor::ONE {
-        true => format!("flashproof size align {} --target {dir}/{PROFILE}{node_option}, and: ", files[0]),
-        false => String::new(),
-    };
+    let align = files.first().filter(|_| args.scale == Factor::ONE);
+    let align = align.map(|file| format!("flashproof size align {file} --target {dir}/{PROFILE}{node_option}"));
     let together_hint = if files.len() > 1 { " (several at once, if they share a drive)" } else { "" };
+    let storage = (!files.is_empty()).then(|| format!("flashproof storage {}{together_hint}", files.join(" ")));
+    let index = index_files.iter().map(|file| format!("flashproof index {file}"));
+    let commands: Vec<String> = align.into_iter().chain(storage).chain(index).collect();
     console::notice(&format!(
-        "written: {dir}/{PROFILE}, {} (one drive of {node} each) - {device}{align}flashproof storage {}{together_hint}",
-        files.join(", "),
-        files.join(" "),
+        "written: {dir}/{PROFILE}, {} (one drive of {node} each) - {device}{}",
+        [&files[..], &index_files].concat().join(", "),
+        commands.join(", and: "),
     ));
 }
 

@@ -8,7 +8,10 @@ use session::runner::tool;
 use sizing::configuration::Configuration;
 use sizing::drive_io::{DriveIo, NAMES};
 use sizing::profile::counters::{kib, mean_bytes};
-use sizing::profile::{Check, DeviceLoad, DriveTarget, Node, Profile};
+use sizing::profile::{Check, DeviceLoad, DriveTarget, Node, Profile, Unconfirmed};
+
+/// Word for a number that has only one source.
+const NOT_CONFIRMED: &str = "not confirmed";
 
 /// Columns at which sentences are wrapped.
 const COLUMNS: usize = 100;
@@ -17,12 +20,8 @@ pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
     let mut text = nodes(profile).into_iter().map(|node| node + "\n").collect::<String>();
     text += &format!("\nLoad on each device, per second\n\n{}", loads(profile));
     namespaces(profile).iter().for_each(|told| text += &units::wrapped(told, "  ", COLUMNS));
-    text += &format!("\nI/O that reached each drive, all namespaces together\n\n{}", drives(profile, configurations));
-    if profile.checks.is_empty() {
-        text += "\nNothing could be compared: each number has only one source.\n";
-    } else {
-        text += &format!("\nBalance of the sources\n\n{}", checks(profile));
-    }
+    text += &format!("\n{}, all namespaces together\n\n{}", reached_title(profile), drives(profile, configurations));
+    text += &format!("\nBalance of the sources\n\n{}", checks(profile));
     let remarks = remarks(profile, configurations);
     for (title, sentences) in [("IN DOUBT, do not use the profile as it is:", profile.doubts()), ("Remarks:", remarks)]
     {
@@ -48,7 +47,7 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
     page.heading("In numbers");
     for (title, mut table) in [
         ("Load on each device, per second", loads(profile)),
-        ("I/O that reached each drive, all namespaces together", drives(profile, configurations)),
+        (&format!("{}, all namespaces together", reached_title(profile)), drives(profile, configurations)),
         ("Balance of the sources", checks(profile)),
     ] {
         table.title = title.to_owned();
@@ -60,6 +59,14 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
         page.file(text);
     }
     page.html(&tool())
+}
+
+/// Title of the I/O of drives: without iostat, no source shows which I/O reached them.
+fn reached_title(profile: &Profile) -> &'static str {
+    match profile.drives.iter().all(|drive| drive.iostat.is_some()) {
+        true => "I/O that reached each drive",
+        false => "I/O of each drive, not confirmed by iostat",
+    }
 }
 
 /// Deviation of each check, against its tolerance.
@@ -151,9 +158,10 @@ fn loads(profile: &Profile) -> Table {
     for load in &profile.loads {
         let node = has_several_nodes.then(|| load.node.clone());
         let names = [load.namespace.clone(), load.device.clone()].into_iter().chain(node);
+        let of_records = |n: f64| if load.is_records_unknown && n == 0.0 { "-".to_owned() } else { rate(n) };
         table.row(names.chain([
-            rate(load.reads_per_sec),
-            rate(load.writes_per_sec),
+            of_records(load.reads_per_sec),
+            of_records(load.writes_per_sec),
             kib(load.large_block_bytes),
             rate(load.large_block_reads_per_sec),
             rate(load.large_block_writes_per_sec),
@@ -173,7 +181,7 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
         ("A read from the device is", reads, &first.read_sizes_pct_over),
         ("A record written is", writes, &first.write_sizes_pct_over),
     ] {
-        if rate > 0.0 {
+        if rate > 0.0 && !sizes.is_empty() {
             let (lower, upper) = mean_bytes(sizes);
             let [lower, upper] = [lower, upper].map(units::bytes);
             sentences.push(format!("{subject} {lower} to {upper} on average, by the bucket edges of its histogram."));
@@ -185,9 +193,22 @@ fn load_details(loads: &[&DeviceLoad]) -> String {
             "Clients sent {} reads/s and {} writes/s. {}{}",
             rate(client_reads),
             rate(client_writes),
-            read_before_update(reads, client_reads, client_writes),
-            replicated(writes, client_writes, first.replication_factor),
+            if first.is_memory { String::new() } else { read_before_update(reads, client_reads, client_writes) },
+            if first.is_records_unknown {
+                String::new()
+            } else {
+                replicated(writes, client_writes, first.replication_factor)
+            },
         ));
+    }
+    if first.is_memory {
+        let memory = "The records are in memory (storage-engine memory): the device is written to, but not read, except by \
+                      a cold start.";
+        sentences.push(memory.to_owned());
+    }
+    let tomb_raider = sum(|load| load.tomb_raider_reads_per_sec);
+    if tomb_raider > 0.0 {
+        sentences.push(format!("The tomb raider reads {} blocks per second.", rate(tomb_raider)));
     }
     if first.commit_to_device {
         sentences.push(
@@ -251,9 +272,15 @@ fn drives(profile: &Profile, configurations: &[Configuration]) -> Table {
 fn reached_rows(profile: &Profile, configurations: &[Configuration]) -> Vec<(String, String, DriveIo)> {
     let has_several_nodes = profile.nodes.len() > 1;
     let mut rows = Vec::new();
-    for DriveTarget { node, drive, predicted, iostat, .. } in &profile.drives {
+    for target in &profile.drives {
+        let DriveTarget { node, drive, predicted, iostat, .. } = target;
+        let by = match profile.loads_on(target).find(|load| load.is_records_unknown) {
+            Some(load) if load.reads_per_sec > 0.0 => "the server's counters, without sizes of records",
+            Some(_) => "the server's counters, without reads of records",
+            None => "the server's counters",
+        };
         let name = if has_several_nodes { format!("{drive} ({node})") } else { drive.clone() };
-        rows.push((name.clone(), "the server's counters".to_owned(), *predicted));
+        rows.push((name.clone(), by.to_owned(), *predicted));
         rows.extend(iostat.map(|seen| (name, "iostat, without flushes".to_owned(), seen)));
     }
     rows.extend(configurations.iter().map(|one| (String::new(), format!("{}.conf", one.namespace), one.requested_io)));
@@ -280,6 +307,23 @@ fn checks(profile: &Profile) -> Table {
             difference,
             format!("{allowed_pct:.1}"),
             word.to_owned(),
+        ]);
+    }
+    for Unconfirmed { node, drive, what, value } in &profile.unconfirmed {
+        let place = if has_several_nodes { format!("{drive} ({node})") } else { drive.clone() };
+        let against =
+            if profile.drives.iter().any(|it| it.iostat.is_some()) { "no iostat of this drive" } else { "no iostat" };
+        let none = || "-".to_owned();
+        let [should_be, off, allowed] = [none(), none(), none()];
+        table.row([
+            place,
+            what.clone(),
+            against.to_owned(),
+            rate(*value),
+            should_be,
+            off,
+            allowed,
+            NOT_CONFIRMED.to_owned(),
         ]);
     }
     table

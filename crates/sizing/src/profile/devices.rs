@@ -1,0 +1,192 @@
+//! Finds the devices of a node: which namespace is on which device, and which drive a device is on.
+
+use super::counters::is_memory;
+use super::derive::NodeSources;
+use super::{DeviceLoad, Origin, Window};
+use crate::server_log::{DriveLine, ServerLog, Start};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Suffix of a namespace that stands for the shadow devices of another namespace.
+pub(super) const SHADOW: &str = "-shadow";
+
+/// Stands for the namespace of drive lines that name none: those of server versions 3.8 and older.
+pub const NOT_LOGGED: &str = "(not logged)";
+
+/// Namespace and device in a drive line of the log.
+pub(super) type DriveKey = (String, String);
+
+impl ServerLog {
+    /// The server's last start before the end of `window`; `None`: it is not in the log.
+    pub fn start_of(&self, window: Window) -> Option<&Start> {
+        self.starts.iter().rev().find(|start| start.timestamp < window.to)
+    }
+
+    /// The namespaces that are on devices, according to the log. In old versions, drv_ssd lines name no namespace.
+    pub fn namespaces(&self) -> BTreeSet<String> {
+        let lines = self.drives.keys().map(|(namespace, _)| namespace.as_str()).filter(|name| !name.is_empty());
+        let sized = self.histograms.keys().filter_map(|name| {
+            let name = name.strip_prefix('{')?;
+            name.strip_suffix("}-device-read-size").or_else(|| name.strip_suffix("}-device-write-size"))
+        });
+        lines.chain(sized).map(str::to_owned).collect()
+    }
+
+    /// True if the storage histograms of `namespace` are on: the server dumps those of reads and of writes together.
+    pub(super) fn has_sizes(&self, namespace: &str) -> bool {
+        let is_dumped = |what| self.histograms.contains_key(&format!("{{{namespace}}}-device-{what}-size"));
+        is_dumped("read") || is_dumped("write")
+    }
+}
+
+/// The drive of a device, by the kernel's names of partitions: `/dev/nvme0n1p2` is on `nvme0n1`.
+pub fn drive_of(device: &str) -> String {
+    let name = device.strip_prefix("/dev/").unwrap_or(device);
+    let disk_name = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    // If the drive's name ends in a digit, a p comes before the partition's number.
+    let numbered = disk_name.strip_suffix('p').filter(|disk| disk.ends_with(|c: char| c.is_ascii_digit()));
+    let is_lettered = ["sd", "vd", "xvd", "hd"]
+        .iter()
+        .filter_map(|kind| disk_name.strip_prefix(kind))
+        .any(|letters| !letters.is_empty() && letters.chars().all(|c| c.is_ascii_lowercase()));
+    match numbered {
+        Some(disk) if disk_name != name => disk.to_owned(),
+        _ if is_lettered => disk_name.to_owned(),
+        _ => name.to_owned(),
+    }
+}
+
+impl NodeSources<'_> {
+    /// Namespaces and their devices, each with the key of its drive lines.
+    pub(super) fn devices(
+        &self,
+        stored: &BTreeSet<String>,
+        remarks: &mut Vec<String>,
+    ) -> BTreeMap<(String, String), DriveKey> {
+        let only_namespace = stored.first().filter(|_| stored.len() == 1);
+        let (id, mut devices) = (&self.id, BTreeMap::new());
+        for (key, lines) in &self.log.drives {
+            let (logged, name) = key;
+            // A line without a namespace belongs to the only namespace.
+            let namespace = if logged.is_empty() { only_namespace } else { Some(logged) };
+            if namespace.is_none() {
+                remarks.push(format!(
+                    "node {id}: the lines of {name} name no namespace (as in server versions 3.8 and older): their load \
+                     is that of all namespaces on the device"
+                ));
+            }
+            let namespace = namespace.map_or(NOT_LOGGED, String::as_str);
+            let device =
+                if is_memory(lines) { self.backing(namespace, name, lines, remarks) } else { Some(name.clone()) };
+            devices.extend(device.map(|device| ((namespace.to_owned(), device), key.clone())));
+        }
+        devices
+    }
+
+    /// The device behind a `stripe` of an engine that keeps records in memory: stripe-1 is written to the second device
+    /// of the configuration. `None`: the stripe has no device.
+    fn backing(&self, namespace: &str, stripe: &str, lines: &[DriveLine], remarks: &mut Vec<String>) -> Option<String> {
+        let id = &self.id;
+        let index = stripe.rsplit('-').next().and_then(|index| index.split('.').next()?.parse::<usize>().ok());
+        let facts = self.facts(namespace, self.log.span.map(|(from, to)| Window { from, to }).unwrap_or_default());
+        if let Some(device) = facts.devices.get(index.unwrap_or(0)) {
+            return Some(device.clone());
+        }
+        let written: Vec<&str> = self.written_devices(namespace).collect();
+        let stripes = self.log.drives.iter().filter(|((of, _), lines)| of == namespace && is_memory(lines)).count();
+        match written[..] {
+            [only] if stripes == 1 => return Some(only.to_owned()),
+            [] if !lines.iter().any(|line| line.write_q.is_some() || has_partial_writes(line)) => {
+                remarks.push(format!(
+                    "node {id}, {{{namespace}}} {stripe}: the records are in memory, and no source names a device behind \
+                     it: without a device there is no I/O"
+                ));
+                return None;
+            }
+            _ => {}
+        }
+        remarks.push(format!(
+            "node {id}, {{{namespace}}} {stripe}: the records are in memory and on a device, but no source says on which - \
+             give the log with the server's start, the server's configuration by --info, or --drive NAME={stripe}"
+        ));
+        Some(stripe.to_owned())
+    }
+
+    /// Devices with a histogram of writes: `{test}-/dev/sdb-write`.
+    fn written_devices(&self, namespace: &str) -> impl Iterator<Item = &str> {
+        let prefix = format!("{{{namespace}}}-/");
+        let names = self.log.histograms.keys().filter(move |name| name.starts_with(&prefix));
+        let devices = names.filter_map(|name| name.split_once("}-")?.1.strip_suffix("-write"));
+        devices.filter(|device| !device.ends_with(SHADOW))
+    }
+
+    /// The load on the shadow device of `load`'s device, as a separate namespace: each block is written, and nothing is
+    /// read.
+    pub(super) fn shadow(&self, load: &DeviceLoad, window: Window, remarks: &mut Vec<String>) -> Option<DeviceLoad> {
+        let (DeviceLoad { namespace, device, .. }, id) = (load, &self.id);
+        let has_queue = |((of, name), lines): (&DriveKey, &Vec<DriveLine>)| {
+            name == device && (of == namespace || of.is_empty()) && lines.iter().any(|it| it.shadow_write_q.is_some())
+        };
+        let shadow = match self.facts(namespace, window).shadows.remove(device) {
+            Some(shadow) => shadow,
+            None if self.log.drives.iter().any(has_queue) => {
+                remarks.push(format!(
+                    "node {id}, {{{namespace}}} {device}: has a shadow device, but no source names it - give the log \
+                     with the \
+                     server's start, or the server's configuration by --info"
+                ));
+                format!("shadow of {device}")
+            }
+            None => return None,
+        };
+        let as_there = format!("as on {device}, because this device is its shadow");
+        Some(DeviceLoad {
+            namespace: format!("{namespace}{SHADOW}"),
+            drive: self.drive(&shadow),
+            device: shadow,
+            reads_per_sec: 0.0,
+            read_sizes_pct_over: Vec::new(),
+            client_reads_per_sec: None,
+            client_writes_per_sec: None,
+            large_block_reads_per_sec: 0.0,
+            tomb_raider_reads_per_sec: 0.0,
+            direct_frees_per_sec: None,
+            origin: Origin {
+                reads: "a shadow device is not read".to_owned(),
+                writes: as_there.clone(),
+                large_block_reads: "a shadow device is not read".to_owned(),
+                large_block_writes: as_there.clone(),
+                direct_frees: as_there,
+                ..load.origin.clone()
+            },
+            ..load.clone()
+        })
+    }
+}
+
+fn has_partial_writes(line: &DriveLine) -> bool {
+    line.detail.is_some_and(|detail| detail.partial_writes.is_some())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_on_the_drive_whose_name_they_extend() {
+        for (device, drive) in [
+            ("/dev/nvme0n1", "nvme0n1"),
+            ("/dev/nvme10n1p12", "nvme10n1"),
+            ("/dev/sdb", "sdb"),
+            ("/dev/sdab3", "sdab"),
+            ("/dev/xvdc1", "xvdc"),
+            ("/dev/loop2", "loop2"),
+            ("/dev/loop2p1", "loop2"),
+            ("/dev/md0", "md0"),
+            ("/dev/dm-3", "dm-3"),
+            ("/dev/mmcblk0p2", "mmcblk0"),
+            ("/opt/aerospike/data/test.dat", "/opt/aerospike/data/test.dat"),
+        ] {
+            assert_eq!(drive_of(device), drive);
+        }
+    }
+}

@@ -1,0 +1,285 @@
+//! Profiles of logs that the captured servers did not write: other storage engines, versions, prefixes. Each log is made
+//! from a captured log by the changes in which the server's source differs.
+
+#![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
+
+use jiff::tz::Offset;
+use load::factor::Factor;
+use sizing::configuration::{Configuration, TestOptions, configurations};
+use sizing::iostat;
+use sizing::profile::Profile;
+use sizing::profile::derive::{id, profile};
+use sizing::profile::sources::{ProfileOptions, Sources};
+use sizing::server_log;
+use sizing::source::Source;
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io::{Cursor, Read};
+
+fn captured() -> String {
+    let path = format!("{}/tests/data/ce-8.0.0.15/aerospike.log.zst", env!("CARGO_MANIFEST_DIR"));
+    let mut text = String::new();
+    let file = std::fs::File::open(path).unwrap();
+    results::act_log::Input::new(file).unwrap().read_to_string(&mut text).unwrap();
+    text
+}
+
+/// `text` without the dumps of histograms whose names `drops` accepts, with their buckets.
+fn without_dumps(text: &str, drops: impl Fn(&str) -> bool) -> String {
+    let mut is_dropped = false;
+    let keeps = |line: &&str| {
+        if let Some((_, name)) = line.split_once("histogram dump: ") {
+            is_dropped = drops(name.split(" (").next().unwrap());
+        } else if !line.contains("(hist.c:") {
+            is_dropped = false;
+        }
+        !is_dropped
+    };
+    text.lines().filter(keeps).fold(String::new(), |text, line| text + line + "\n")
+}
+
+fn sources(logs: &[(&str, String)]) -> Result<Sources, String> {
+    let source =
+        |(name, text): &(&str, String)| Source::new(name, Box::new(Cursor::new(text.clone())), "a test").unwrap();
+    let logs = server_log::read(logs.iter().map(source).collect()).map_err(|error| error.to_string())?;
+    Ok(Sources { logs, ..Sources::default() })
+}
+
+fn try_profile(sources: &Sources) -> Result<Profile, String> {
+    let options = ProfileOptions {
+        namespaces: Vec::new(),
+        from: None,
+        to: None,
+        at_least_sec: 180,
+        drives: BTreeMap::new(),
+        iostat_zone: Offset::UTC,
+    };
+    profile(sources, &options).map_err(|error| error.to_string())
+}
+
+fn profile_of(text: String) -> Profile {
+    try_profile(&sources(&[("a.log", text)]).unwrap()).unwrap()
+}
+
+fn configured(profile: &Profile) -> Vec<Configuration> {
+    let test = TestOptions { device: None, duration_sec: 60, factor: Factor::ONE };
+    configurations(profile, &profile.nodes[0].id, &test).unwrap()
+}
+
+/// The log of storage-engine memory with a device: the server reads nothing from the device.
+fn in_memory() -> String {
+    let text =
+        without_dumps(&captured(), |name| name.ends_with("-/dev/loop2-read") || name.ends_with("-large-block-read"));
+    let text = text.replace("(drv_ssd): (drv_ssd.c", "(drv_mem): (drv_mem.c").replace(" write-q 0", "");
+    text.replace("{test} /dev/loop2: ", "{test} stripe-0: ")
+        .replace("storage-engine device {", "storage-engine memory {")
+}
+
+#[test]
+fn an_engine_in_memory_only_writes_to_the_device_behind_it() {
+    let silent = without_dumps(&in_memory(), |name| name.ends_with("-device-read-size"));
+    let without_start = |text: &str| {
+        let is_start = |line: &&str| !line.contains("(config)") && !line.contains("<><>");
+        text.lines().filter(is_start).fold(String::new(), |text, line| text + line + "\n")
+    };
+    for text in [in_memory(), silent.clone(), without_start(&silent)] {
+        let profile = profile_of(text);
+        let load = &profile.loads[0];
+        assert_eq!((&*load.device, load.is_memory, load.is_records_unknown), ("/dev/loop2", true, false));
+        assert_eq!((load.reads_per_sec, load.large_block_reads_per_sec), (0.0, 0.0));
+        assert!((load.large_block_writes_per_sec - 192.1).abs() < 1.0, "{load:?}");
+        let io = profile.drives[0].predicted.numbers();
+        assert_eq!((io[0], io[1].round(), io[2], (io[3] / 1000.0).round()), (0.0, 192.0, 0.0, 25.0));
+        // Of the four numbers, only the writes have a second source.
+        let unconfirmed: Vec<&str> = profile.unconfirmed.iter().map(|it| it.what.as_str()).collect();
+        assert_eq!(unconfirmed, ["r/s", "rkB/s", "wkB/s"]);
+        let conf = &configured(&profile)[0].text;
+        for line in ["\nread-reqs-per-sec: 0\n", "\nno-defrag-reads: yes\n", "\nlarge-block-op-kbytes: 128\n"] {
+            assert!(conf.contains(line), "{line} {conf}");
+        }
+    }
+    let nameless = without_dumps(&without_start(&silent), |name| name.contains("/dev/"));
+    let backed = profile_of(nameless.clone());
+    assert_eq!(backed.loads[0].device, "stripe-0");
+    assert!(backed.remarks.iter().any(|remark| remark.contains("no source says on which")), "{:?}", backed.remarks);
+    let partial = nameless.split(" partial-writes ").map(|part| part.split_once('\n').map_or(part, |(_, rest)| rest));
+    let unbacked = partial.collect::<Vec<_>>().join("\n");
+    let error = try_profile(&sources(&[("a.log", unbacked)]).unwrap()).unwrap_err();
+    assert!(error.contains("without a device there is no I/O"), "{error}");
+}
+
+#[test]
+fn the_tomb_raider_reads_too() {
+    let mut reads = 0;
+    let mut text = String::new();
+    for line in captured().lines() {
+        text += line;
+        if line.contains(" write-q ") {
+            reads += 598 * 20;
+            // Its counter starts again with each round.
+            reads %= 598 * 20 * 9;
+            let _ = write!(text, " shadow-write-q 0 tomb-raider-read ({reads},598.0)");
+        }
+        text.push('\n');
+    }
+    let mut sources = sources(&[("a.log", text)]).unwrap();
+    let profile = try_profile(&sources).unwrap();
+    let load = &profile.loads[0];
+    assert!((load.tomb_raider_reads_per_sec / 598.0 - 1.0).abs() < 0.01, "{load:?}");
+    let raider = load.tomb_raider_io().numbers();
+    let plain = profile_of(captured()).drives[0].predicted.numbers();
+    let io = profile.drives[0].predicted.numbers();
+    assert!((io[0] - plain[0] - raider[0]).abs() < 1e-6 && (io[2] - plain[2] - raider[2]).abs() < 1e-6, "{io:?}");
+    let conf = &configured(&profile)[0];
+    assert!((conf.requested_io.reads_per_sec / io[0] - 1.0).abs() < 0.01, "{:?}", conf.requested_io);
+    let sleep = (1e6 / load.tomb_raider_reads_per_sec) as u32;
+    assert!(conf.text.contains("\ntomb-raider: yes\n"), "{}", conf.text);
+    assert!(conf.text.contains(&format!("\ntomb-raider-sleep-usec: {sleep}\n")), "{}", conf.text);
+    // This iostat was recorded without a raider, so that the reads do not balance.
+    let path = format!("{}/tests/data/ce-8.0.0.15/iostat-x.txt.zst", env!("CARGO_MANIFEST_DIR"));
+    let iostat = iostat::read(Source::open(path.as_ref(), "a test").unwrap(), None).unwrap();
+    sources.iostats.insert(id(&sources.logs[0]), iostat);
+    let doubts = try_profile(&sources).unwrap().doubts();
+    assert!(doubts.iter().any(|doubt| doubt.contains("iostat's r/s") && doubt.contains("tomb raider")), "{doubts:?}");
+}
+
+/// The captured log with `message` as an additional line of the ticker, each 10 s.
+fn with_ticker(message: &str) -> String {
+    captured().lines().fold(String::new(), |text, line| match line.split_once("(ticker.c:162) NODE-ID") {
+        Some((stamp, _)) => text + line + "\n" + stamp + "(ticker.c:497) " + message + "\n",
+        None => text + line + "\n",
+    })
+}
+
+#[test]
+fn an_index_on_flash_needs_a_test_of_its_own() {
+    for message in [
+        "{test} index-flash-usage: used-bytes 5502926848 used-pct 1",
+        "{test} index-usage: used-bytes 1 used-pct 1 alloc-bytes 4096 alloc-pct 1",
+    ] {
+        let profile = profile_of(with_ticker(message));
+        let [index] = &profile.indexes[..] else { panic!("{message} {:?}", profile.indexes) };
+        assert!(!index.is_secondary && index.mounts.is_empty());
+        let told = |remark: &String| remark.contains("the index device needs an index test");
+        assert!(profile.remarks.iter().any(told), "{:?}", profile.remarks);
+        let all = configured(&profile);
+        let conf = all.iter().find(|conf| conf.namespace == "test-index").unwrap();
+        let reads = profile.loads[0].client_reads_per_sec.unwrap().round();
+        let writes = profile.loads[0].writes_per_sec.round();
+        for line in [format!("\nread-reqs-per-sec: {reads}\n"), format!("\nwrite-reqs-per-sec: {writes}\n")] {
+            assert!(conf.text.contains(&line), "{line} {}", conf.text);
+        }
+        assert_eq!(all.len(), 2);
+    }
+    let secondary = profile_of(with_ticker("{test} sindex-flash-usage: used-bytes 1 used-pct 1"));
+    assert!(secondary.indexes[0].is_secondary && configured(&secondary).len() == 1);
+    assert_eq!(profile_of(with_ticker("{test} index-usage: used-bytes 1 used-pct 1")).indexes, []);
+    let in_file = captured().replace(
+        "namespace test {\n",
+        "namespace test {\nNov 20 2026 23:00:45.406 GMT: INFO (config): (cfg.c:1) index-type flash {\n\
+         Nov 20 2026 23:00:45.406 GMT: INFO (config): (cfg.c:1) mount /mnt/a\n\
+         Nov 20 2026 23:00:45.406 GMT: INFO (config): (cfg.c:1) mount /mnt/b\n\
+         Nov 20 2026 23:00:45.406 GMT: INFO (config): (cfg.c:1) }\n",
+    );
+    let profile = profile_of(in_file);
+    assert_eq!(profile.indexes[0].mounts, ["/mnt/a", "/mnt/b"]);
+    let half = (profile.loads[0].client_reads_per_sec.unwrap() / 2.0).round();
+    let conf = configured(&profile).remove(1);
+    assert!(conf.drives == 2 && conf.text.contains(&format!("\nread-reqs-per-sec: {half}\n")), "{}", conf.text);
+}
+
+#[test]
+fn what_no_number_contains_is_named_with_its_time() {
+    let profile = profile_of(with_ticker("{test} migrations: remaining (10,20,30) active (1,1,0) complete-pct 1.00"));
+    let told = |profile: &Profile, words: [&str; 2]| {
+        let is_told = profile.remarks.iter().any(|remark| words.iter().all(|word| remark.contains(word)));
+        assert!(is_told, "{words:?} {:?}", profile.remarks);
+    };
+    told(&profile, ["{test}: partitions were migrated", "partly within the window"]);
+    let cold =
+        captured().replace("{test} loading free & defrag queues", "/dev/loop2: read complete: UNIQUE 7 (REPLACED 0)");
+    told(&profile_of(cold), ["a cold start reads the devices from end to end", "outside the window"]);
+    let later = profile_of(with_ticker("{test} a line of a later version"));
+    told(&later, ["of a kind that this version does not know", "a line of a later version"]);
+    let deep = profile_of(with_ticker("{test} x").replace(
+        "(info): (ticker.c:497) {test} x",
+        "(drv_ssd): (drv_ssd.c:9) (repeated:7) {test} write fail: queue too deep: exceeds max 64",
+    ));
+    told(&deep, ["{test}: the server refused writes", "within the window"]);
+}
+
+#[test]
+fn old_drive_lines_give_blocks_without_a_namespace() {
+    let lines = (0..41_u64).fold(String::new(), |text, n| {
+        let (minute, second) = (n * 20 / 60, n * 20 % 60);
+        text + &format!(
+            "Jun 16 2016 13:{minute:02}:{second:02} GMT: INFO (drv_ssd): (drv_ssd.c::2088) device /dev/sdc: used {}, \
+             contig-free 110637M (885103 wblocks), swb-free 16, w-q 0 w-tot {} (43.3/s), defrag-q 0 defrag-tot {} \
+             (39.1/s) defrag-w-tot {} (10.2/s)\n",
+            296_160_983_424 + n,
+            12_659_541 + n * 866,
+            11_936_852 + n * 782,
+            3_586_533 + n * 204
+        )
+    });
+    let profile = profile_of(lines);
+    let load = &profile.loads[0];
+    assert_eq!((&*load.namespace, &*load.device, load.is_records_unknown), ("(not logged)", "/dev/sdc", true));
+    assert_eq!([load.large_block_writes_per_sec, load.large_block_reads_per_sec], [43.3, 39.1]);
+    assert_eq!((load.large_block_bytes, &*load.origin.large_block), (128 << 10, "contig-free of the drive line"));
+    let doubts = profile.doubts();
+    assert!(doubts.len() == 1 && doubts[0].contains("name no namespace"), "{doubts:?}");
+    assert!(profile.remarks.iter().any(|remark| remark.contains("name no namespace")), "{:?}", profile.remarks);
+}
+
+#[test]
+fn a_prefix_changes_nothing_and_tells_nodes_apart() {
+    let whole = captured();
+    let expected = profile_of(whole.clone());
+    let prefixed = |prefix: &dyn Fn(usize, &str) -> String| {
+        whole.lines().enumerate().fold(String::new(), |text, (n, line)| text + &prefix(n, line) + "\n")
+    };
+    let stamp = |n: usize| format!("2026-11-20T23:{:02}:{:02}.{n:09}Z", n / 600 % 60, n / 10 % 60);
+    let compose = |n: usize, line: &str| format!("aerospike-1  | {} {line}", stamp(n));
+    let formats: [&dyn Fn(usize, &str) -> String; 8] = [
+        &|_, line| format!("aerospike-1  | {line}"),
+        &|n, line| format!("{} stdout F {line}", stamp(n)),
+        &|_, line| format!("[pod/aerospike-0/aerospike-server] {line}"),
+        &|n, line| format!("Nov 20 23:04:{:02} host asd[{}]: {line}", n % 60, 4242 + n / 3000),
+        &|n, line| format!("<30>1 {} host asd 4242 - - {line}", stamp(n)),
+        &|n, line| serde_json::json!({"log": format!("{line}\n"), "stream": "stdout", "time": stamp(n)}).to_string(),
+        &|n, line| format!("{n}:{line}"),
+        &|n, line| format!("compose.log:{n}:{}", compose(n, line)),
+    ];
+    for format in formats {
+        let profile = profile_of(prefixed(format));
+        assert_eq!((&profile.loads, &profile.nodes), (&expected.loads, &expected.nodes), "{}", format(7, "LINE"));
+    }
+    // Two nodes in one stream, line by line.
+    let other = whole.replace("32c901000000fc02", "bb9050011ac4202").replace("32C901000000FC02", "BB9050011AC4202");
+    let both = |second: &str| {
+        let pairs = whole.lines().zip(second.lines());
+        pairs.fold(String::new(), |text, (a, b)| text + "node-1  | " + a + "\nnode-2  | " + b + "\n")
+    };
+    let profile = try_profile(&sources(&[("compose.log", both(&other))]).unwrap()).unwrap();
+    assert_eq!(profile.nodes.iter().map(|node| &*node.id).collect::<Vec<_>>(), ["32C901000000FC02", "BB9050011AC4202"]);
+    for (load, n) in profile.loads.iter().zip(0..) {
+        assert_eq!(load.reads_per_sec, expected.loads[0].reads_per_sec, "node {n}");
+    }
+    let error = sources(&[("compose.log", both(&whole))]).unwrap_err();
+    assert!(error.contains("several prefixes (\"node-1\", \"node-2\")"), "{error}");
+    let unmarked = both(&other).replace("node-1  | ", "").replace("node-2  | ", "");
+    assert!(sources(&[("mixed.log", unmarked)]).unwrap_err().contains("is of node"));
+    // Rotated files of two nodes, and lines of a program that is no node.
+    let stream = both(&other) + "proxy  | Nov 20 2026 23:30:00 GMT: INFO (x): (x.c:1) hello\n";
+    let (first, second) = stream.split_at(stream.len() / 2);
+    let second_begin = second.find('\n').unwrap() + 1;
+    let (first, second) = ([first, &second[..second_begin]].concat(), second[second_begin..].to_owned());
+    let rotated = sources(&[("2.log", second), ("1.log", first)]).unwrap();
+    assert_eq!(try_profile(&rotated).unwrap().loads, profile.loads);
+    assert!(
+        rotated.logs[0].remarks.iter().any(|remark| remark.contains("prefix \"proxy\"")),
+        "{:?}",
+        rotated.logs[0].remarks
+    );
+}
