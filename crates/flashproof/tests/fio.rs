@@ -257,6 +257,7 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
     for (line, code, says) in [
         ("fio --name=a --filename=victim --rw=write", 3, "victim"),
         ("fio --name=a --filename=victim --rw=write --readonly --erase=victim", 2, "which --readonly forbids"),
+        ("fio --name=a --filename=absent --size=1m --readonly", 3, "--readonly forbids to write it"),
         ("fio --name=a --filename=/dev/no-such", 3, "/dev/no-such"),
         ("fio --name=a --filename=absent", 2, "cannot create the file absent - no job gives its size"),
         ("fio absent.fio", 2, "cannot read the job file \"absent.fio\""),

@@ -95,7 +95,8 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     let mut known_sizes = HashMap::new();
     let mut layouts = Vec::new();
     for load in &mut loads {
-        let resolved = resolve_file_sizes(load, &mut known_sizes);
+        let resolved = resolve_file_sizes(load, &mut known_sizes)
+            .and_then(|layouts| if program.readonly { without_layout(layouts) } else { Ok(layouts) });
         if resolved.is_err() && compat_mode == CompatMode::Fio {
             write_report(&program, &report_text(&program, &[unstarted(load.clone())], &global_options(&sections)))?;
         }
@@ -204,6 +205,17 @@ fn usage_of_problems(problems: Vec<Problem>) -> Failure {
 
 fn print_warnings(warnings: &[Problem]) {
     warnings.iter().for_each(|warning| console::warning(&warning.to_string()));
+}
+
+/// Refuses to write files that are to be read, for --readonly.
+fn without_layout(layouts: Vec<FioLoad>) -> Result<Vec<FioLoad>, Failure> {
+    let Some(layout) = layouts.first() else { return Ok(layouts) };
+    Err(Failure::environment(format!(
+        "cannot read the file {} - it is missing, or shorter than {} bytes, and --readonly forbids to write it - leave out \
+         --readonly, or name a file of this size",
+        layout.devices[0],
+        layout.file_size_bytes.unwrap_or(0)
+    )))
 }
 
 fn surroundings<'a>(read: &'a dyn Fn(&str) -> Result<String, String>, readonly: bool) -> ParseContext<'a> {

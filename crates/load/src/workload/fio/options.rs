@@ -49,7 +49,7 @@ macro_rules! known {
 pub static KNOWN: &[KnownOption] = known! {
     "name" Value = "section": "name of the job; on the command line, --name begins a new job",
     "description" Value = "none": "free text",
-    "filename" Value = "JOB.NUMBER.FILE": "devices, files or simulated drives (`sim:...`), separated by `:` (`\\:` within a name); operations use the devices or files in turn",
+    "filename" Value = "JOB.NUMBER.FILE": "devices, files or simulated drives (`sim:...`), separated by `:` (`\\:` within a name); further `filename` options of the job and of [global] add names; operations use the devices or files in turn",
     "directory" Value = "here": "directory of files whose name does not begin with `/`",
     "nrfiles" ["nr_files"] Value = "1": "number of files of each job without filename",
     "filename_format" Value = "$jobname.$jobnum.$filenum": "names of the files of each job without filename",

@@ -126,7 +126,8 @@ impl Job {
             name if name.starts_with("prio") || name.starts_with("cmdprio") => self.priority.set(name, value)?,
             "name" => self.name = text.to_owned(),
             "description" => self.description = text.to_owned(),
-            "filename" => self.filenames = filenames(text)?,
+            // As in fio, each filename adds to those given before.
+            "filename" => self.filenames.extend(filenames(text)?),
             "directory" => self.directory = text.to_owned(),
             "nrfiles" => self.nrfiles = count(1, 1_024)?,
             "rw" => self.set_rw(text)?,

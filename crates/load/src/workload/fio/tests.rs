@@ -110,6 +110,10 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
     let (loads, _) = read("[a]\nfilename_format=d/$jobname-$filenum\nnrfiles=2\nnumjobs=3\nsize=1m").unwrap();
     let names: Vec<_> = loads[0].devices.iter().map(ToString::to_string).collect();
     assert_eq!(names, ["d/a-0", "d/a-1"], "all clones have the same files");
+    // As in fio, names add up.
+    let (loads, _) = read("[global]\nfilename=x\n[a]\nfilename=y:x\nfilename=z\nsize=1m\n[b]\nsize=1m").unwrap();
+    let names: Vec<_> = loads[0].jobs().map(|job| job.names(0)).collect();
+    assert_eq!(names, [["x", "y", "x", "z"].as_slice(), &["x"]]);
 }
 
 #[test]
