@@ -11,7 +11,7 @@ const INDEX: &str = include_str!("../../../tests/data/act-index-us.log");
 const ACT5: &str = include_str!("../../../tests/data/act5-storage.log");
 const ACT4: &str = include_str!("../../../tests/data/act4.log");
 
-fn read(text: &str) -> (Reader<&[u8]>, Vec<Chunk>) {
+fn read(text: &str) -> (Reader<'_>, Vec<Chunk>) {
     let mut reader = Reader::new(text.as_bytes()).unwrap();
     let chunks = reader.by_ref().map(Result::unwrap).collect();
     (reader, chunks)
