@@ -11,7 +11,7 @@ use support::Bench;
 
 /// Examples that flashproof runs.
 const ACCEPTED: &str = "\
-     1mbs_clients aio-read backwards-read basic-verify butterfly cmdprio-bssplit cmdprio-percentage \
+     1mbs_clients aio-read backwards-read basic-verify cmdprio-bssplit cmdprio-percentage \
      disk-zone-profile exitwhat fio-rand-RW fio-rand-read fio-rand-write fio-seq-RW \
      fio-seq-read fio-seq-write fixed-rate-submission fsx iometer-file-access-server jesd219 \
      latency-profile null poisson-rate-submission rand-zones ssd-steadystate ssd-test steadystate \
@@ -23,6 +23,7 @@ const REFUSED: &[(&str, &str)] = &[
     ("cross-stripe-verify", "write to the same range"),
     ("dedupe-global", "dedupe_global=1"),
     ("example_latency_steadystate", "steadystate_check_interval=10"),
+    ("butterfly", "flow="),
     ("flow", "flow="),
     ("uring-cmd-zoned", "zonemode=zbd"),
     ("zbd-rand-write", "zonemode=zbd"),

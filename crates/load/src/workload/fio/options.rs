@@ -221,8 +221,9 @@ static NO_DIFFERENCE: &[&str] = &[
 
 /// Unsupported options with the load that would run without them, in the form of [`NO_DIFFERENCE`].
 static MISSING: &[&str] = &[
-    "verify_pattern_interval verify_policy verify_offset: the same job; %o is the offset of the whole operation, all \
-     completed writes are compared, and each block begins with its header",
+    "verify_pattern_interval verify_policy: the same job; %o is the offset of the whole operation, and all completed \
+     writes are compared",
+    "verify_offset: the same job; each block begins with its header",
     "trim_percentage trim_verify_zero trim_backlog trim_backlog_batch: the same writes, without trims",
     "replay_skip replay_time_scale: all operations of the log, at their recorded times",
     "latency_run: the search for a depth, then the measurement at that depth",
