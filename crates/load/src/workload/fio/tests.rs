@@ -455,7 +455,7 @@ fn lfsr_uses_each_block_once_without_a_map_too() {
 fn a_number_of_zero_is_off_where_fio_says_so() {
     let job = |lines: &str| {
         let (loads, _) = read(&format!("[a]\nfilename=sim:\ndirect=1\n{}", lines.replace(' ', "\n"))).unwrap();
-        format!("{:?}", Job { given_options: Vec::new(), in_force: Vec::new(), ..(*loads[0].threads[0].job).clone() })
+        format!("{:?}", Job { given_options: Vec::new(), ..(*loads[0].threads[0].job).clone() })
     };
     for (given, off) in [
         ("number_ios=0 loops=0 size=0 io_size=0 rate_cycle=1000", ""),
