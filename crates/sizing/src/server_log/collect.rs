@@ -6,7 +6,7 @@ use super::kinds::{self, KINDS, Treatment};
 use super::order::{add_steps, is_between};
 use super::text::{self, DumpHeader, LogMessage, Stamp, Stamps};
 use super::{BUCKETS, Dump, LinePosition, LogError, Oddities, Oddity, ServerLog};
-use crate::lines::{LINE_BYTES_MAX, Line, Repeats, Skipped};
+use crate::lines::{LINE_BYTES_MAX, Repeats, Skipped};
 use jiff::{SignedDuration, Timestamp};
 use results::units::{Grouped, count, span};
 use std::collections::BTreeSet;
@@ -79,7 +79,6 @@ impl Collector {
         Self { kept_max, ..Self::default() }
     }
 
-    /// Latest time read so far.
     pub(super) fn end(&self) -> Option<Timestamp> {
         self.log.span.map(|(_, end)| end)
     }
@@ -92,7 +91,6 @@ impl Collector {
         self.log.node_id.as_ref()
     }
 
-    /// Adds a remark.
     pub(super) fn add_remark(&mut self, sentence: String) {
         self.oddities.add_remark(sentence);
     }
@@ -107,21 +105,20 @@ impl Collector {
         // The rest of the previous file's last line was not found: the incomplete line is read as it is.
         if !self.cut_line.is_empty() {
             let cut = std::mem::take(&mut self.cut_line);
-            self.line(Line { bytes: &cut, is_complete: false }, LinePosition { file, line: 0 });
+            self.line(&cut, LinePosition { file, line: 0 });
         }
     }
 
     /// Reads the line `number` of a file. Errors: the line is of another node than earlier lines.
     pub(super) fn read(&mut self, line: &[u8], is_complete: bool, file: &str, number: u64) -> Result<(), LogError> {
         if is_complete {
-            self.line(Line { bytes: line, is_complete }, LinePosition { file, line: number });
+            self.line(line, LinePosition { file, line: number });
         } else {
             self.cut_line = line.to_vec();
         }
         self.other_node.take().map_or(Ok(()), Err)
     }
 
-    /// Ends a file, with the bytes that were skipped in it.
     pub(super) fn close_file(&mut self, skipped: Skipped) {
         self.nul_bytes += skipped.nul_bytes;
         self.long_lines.0 += skipped.long_lines;
@@ -135,10 +132,9 @@ impl Collector {
             return self.oddities.count(Oddity::Unstamped, position, head);
         }
         self.oddities.count(Oddity::Joined, position, head);
-        self.line(Line { bytes: &[&cut[..], head].concat(), is_complete: true }, position);
+        self.line(&[&cut[..], head].concat(), position);
     }
 
-    /// Completes the log.
     pub(super) fn finish(mut self) -> ServerLog {
         let cut = std::mem::take(&mut self.cut_line);
         let file = self.log.files.last().cloned().unwrap_or_default();
@@ -148,7 +144,7 @@ impl Collector {
                 "{file}: the last line is incomplete and left out; the server may still be writing it"
             ));
         } else if !cut.is_empty() {
-            self.line(Line { bytes: &cut, is_complete: false }, LinePosition { file: &file, line: 0 });
+            self.line(&cut, LinePosition { file: &file, line: 0 });
         }
         self.close(LinePosition { file: &file, line: 0 });
         if self.nul_bytes > 0 {
@@ -187,18 +183,18 @@ impl Collector {
         self.log
     }
 
-    fn line(&mut self, line: Line<'_>, position: LinePosition<'_>) {
-        let Some((stamp, after_stamp)) = self.stamps.split(line.bytes) else {
-            if !line.bytes.is_empty() {
-                self.oddities.count(Oddity::Unstamped, position, line.bytes);
+    fn line(&mut self, line: &[u8], position: LinePosition<'_>) {
+        let Some((stamp, after_stamp)) = self.stamps.split(line) else {
+            if !line.is_empty() {
+                self.oddities.count(Oddity::Unstamped, position, line);
             }
             return;
         };
         let timestamp = self.time(stamp, position);
         let Some(message) = text::parts(after_stamp) else { return };
         let (is_histogram, is_drive) = (message.file == b"hist.c", matches!(message.context, b"drv_ssd" | b"drv_mem"));
-        if (is_histogram || is_drive) && self.repeats.is_repeat(line.bytes) {
-            return self.oddities.count(Oddity::Repeated, position, line.bytes);
+        if (is_histogram || is_drive) && self.repeats.is_repeat(line) {
+            return self.oddities.count(Oddity::Repeated, position, line);
         }
         match message {
             _ if is_histogram => self.histogram(message.text, timestamp, position),

@@ -94,18 +94,23 @@ fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
     let mut logs: Vec<(String, ServerLog)> = Vec::new();
     for NodeLog { source, collector } in nodes {
         let log = collector.finish();
-        let same_node = |(of, other): &&mut (String, ServerLog)| *of != source && other.node_id == log.node_id;
-        if let Some((of, other)) = logs.iter_mut().filter(|_| log.node_id.is_some()).find(same_node) {
+        let same_node = |(of, other): &&(String, ServerLog)| *of != source && other.node_id == log.node_id;
+        if let Some((of, other)) = logs.iter().filter(|_| log.node_id.is_some()).find(same_node) {
             let prefixes = format!("{}, {}", quoted(of), quoted(&source));
             let node = other.node_id.clone().unwrap_or_default();
             return Err(LogError::SeveralPrefixes { files: log.files.join(", "), node, prefixes });
         }
-        match logs.first_mut() {
-            Some((_, first)) if log.node_id.is_none() && !log.has_counters() => {
-                let (files, source) = (log.files.join(", "), quoted(&source));
-                first.remarks.push(format!("{files}: lines with the prefix {source} have no counters, left out"));
-            }
-            _ => logs.push((source, log)),
+        logs.push((source, log));
+    }
+    let is_node = |(_, log): &(String, ServerLog)| log.node_id.is_some() || log.has_counters();
+    if logs.iter().any(is_node) {
+        let others: Vec<_> = logs.extract_if(.., |log| !is_node(log)).collect();
+        if let Some((source, other)) = others.first() {
+            let (sources, source, files) =
+                (count_of(others.len() as u64, "source"), quoted(source), other.files.join(", "));
+            logs[0].1.remarks.push(format!(
+                "lines of {sources} without counters are left out; the first has the prefix {source} in {files}"
+            ));
         }
     }
     Ok(logs.into_iter().map(|(_, log)| log).collect())

@@ -212,6 +212,14 @@ fn a_slip_of_a_key_that_has_to_be_there_is_still_a_mistake() {
 }
 
 #[test]
+fn a_key_that_is_wrong_is_named_before_a_key_that_is_missing() {
+    // A fork of ACT has num-timers in place of num-queues.
+    let errors = errors(&ACT3.replace("num-queues:", "num-timers:"));
+    assert!(errors[0].contains("unknown key \"num-timers\""), "{errors:?}");
+    assert!(errors[1].contains("num-queues: missing"), "{errors:?}");
+}
+
+#[test]
 fn keys_that_a_file_gives_are_told_from_defaults() {
     let given = translated(ACT2).1.given_keys;
     for (key, is_given) in [("record-bytes", true), ("compress-pct", false), ("disable-odsync", true), ("seed", false)]

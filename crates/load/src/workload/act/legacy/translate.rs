@@ -27,9 +27,7 @@ pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32
         return default_threads(lines, act, ACT6_THREADS_PER_CPU, cpus);
     }
     drop_unknown(lines, test, act);
-    if act <= 4 {
-        report_missing(lines, act);
-    }
+    report_missing(lines, act);
     if act <= 2 {
         large_blocks(lines);
         write_buffers(lines);
@@ -52,13 +50,16 @@ pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32
 
 /// ACT 1 to 5 ignored keys that they did not know.
 ///
-/// Keys of flashproof that no ACT had were added for flashproof, and stay.
+/// Keys of flashproof that no ACT had were added for flashproof, and stay. If a mandatory key is missing, keys that
+/// nobody knows stay too: the file may be of another program, and the parser then reports these keys first.
 fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
+    let lacks_mandatory_key = !missing(lines, act).is_empty();
     let absent: Vec<_> = options_of(test).map(|spec| spec.name).filter(|name| !lines.has(name)).collect();
     let suggestion_for = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
     let unknown = |key: &str| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
         // A misspelt mandatory key stays: the parser reports the misspelt key and the missing key.
+        None if lacks_mandatory_key => false,
         None => !all().any(|spec| spec.name == key) && !suggestion_for(key).is_some_and(|key| is_mandatory(key, act)),
     };
     for Line { key, value, .. } in lines.take_all(unknown) {
@@ -90,12 +91,16 @@ fn known(key: &str, act: u8) -> bool {
     act_keys::find(key).is_some_and(|key| key.known_to(act))
 }
 
-fn report_missing(lines: &mut Lines, act: u8) {
+/// Keys without a default in ACT 1 to 4 that the file lacks, each with an example.
+fn missing(lines: &Lines, act: u8) -> Vec<(&'static str, &'static str)> {
     let own_queues = lines.value("queue-per-device") == Some("yes");
-    for (key, example) in MANDATORY_UNTIL_ACT4 {
-        if known(key, act) && !lines.has(key) && !(key == "num-queues" && own_queues) {
-            lines.problem(None, Problem::MissingKey { key, example });
-        }
+    let is_missing = |key: &str| known(key, act) && !lines.has(key) && !(key == "num-queues" && own_queues);
+    MANDATORY_UNTIL_ACT4.into_iter().filter(|(key, _)| act <= 4 && is_missing(key)).collect()
+}
+
+fn report_missing(lines: &mut Lines, act: u8) {
+    for (key, example) in missing(lines, act) {
+        lines.problem(None, Problem::MissingKey { key, example });
     }
 }
 
