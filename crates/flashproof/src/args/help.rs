@@ -221,10 +221,23 @@ const SYNONYMS: [(&str, &str); 21] = [
     ("version", "--version"),
 ];
 
-/// Suggestion if the first word after the program's name is a device, a file, or another name of a command. `None`:
+/// Words of a command that earlier versions had: the command, its word, and what helps now.
+const REMOVED: [(&str, &str, &str); 2] = [
+    ("waf", "probe", "flashproof waf measure shows the write amplification of a real drive"),
+    ("baseline", "--cross-check", "run fio with the same jobs before or after flashproof"),
+];
+
+/// Suggestion if the command has a word of earlier versions, or if the first word after the program's name is a device, a file, or another name of a command. `None`:
 /// clap parses the arguments.
 pub(super) fn suggestion(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
+    let is_given = |removed: &str| {
+        let at = arguments.iter().position(|argument| argument == removed);
+        at.is_some_and(|at| at == 2 || removed.starts_with("--"))
+    };
+    if let Some((_, removed, now)) = REMOVED.iter().find(|(of, removed, _)| *of == word && is_given(removed)) {
+        return Some(format!("flashproof {word} no longer has {} - {now}", quoted(removed)));
+    }
     if word.starts_with('-') || command.find_subcommand(word).is_some() {
         return None;
     }
@@ -278,6 +291,12 @@ mod tests {
         assert_eq!(hint("devices").unwrap(), "\"devices\" is no command - use flashproof doctor");
         assert!(hint("/dev/nvme1n1").unwrap().contains("flashproof doctor /dev/nvme1n1"));
         assert!(hint("/").unwrap().contains("flashproof report /"));
+        let hint_of =
+            |line: &str| suggestion(&full_command(), &line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let removed = hint_of("flashproof waf probe /dev/nvme1n1").unwrap();
+        assert!(removed.starts_with("flashproof waf no longer has \"probe\" - flashproof waf measure"), "{removed}");
+        assert!(hint_of("flashproof baseline sim: --cross-check").unwrap().contains("run fio with the same jobs"));
+        assert_eq!(hint_of("flashproof waf model probe"), None);
         assert_eq!((hint("certify"), hint("--help"), hint("certfy")), (None, None, None));
     }
 
