@@ -309,7 +309,7 @@ mod tests {
         };
         assert_eq!(due_ms(3, 0, false), [0, 10, 20, 45, 45, 50, 75, 75], "without pauses: 0, 10, ... 70");
         assert_eq!(due_ms(3, 0, true), [0, 10, 20, 55, 65, 75, 110, 120]);
-        assert_eq!(due_ms(0, 20, true), [0, 10, 20, 55, 65, 90, 100, 110]);
+        assert_eq!(due_ms(0, 20, true), [0, 10, 20, 55, 65, 100, 110, 145]);
     }
 
     const HOUR_NS: u64 = 3_600_000_000_000;
