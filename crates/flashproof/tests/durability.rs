@@ -191,14 +191,19 @@ fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
         tester.wait_to_hear("cut the power at any time");
         tester
     };
-    let examine = || bench.flashproof(&[&command[..], &["--drive-cut"]].concat()).expect(4);
+    // JSON, because the text wraps the sentence.
+    let is_invalid = |why: &[&str]| {
+        let json = bench.flashproof(&[&command[..], &["--drive-cut", "--json"]].concat()).expect(4).json();
+        let sentence = json["sentence"].as_str().unwrap();
+        assert!(json["outcome"] == "invalid" && why.iter().all(|part| sentence.contains(part)), "{json:#}");
+    };
 
     let tester = begin();
     tester.signal("STOP");
     witness.wait_to_hear("sent nothing more");
     tester.signal("KILL");
     drop(tester);
-    examine().shows(&["INVALID", "cannot tell: the command fell silent"]);
+    is_invalid(&["cannot tell: the command fell silent"]);
     // Only the connection of the session fell silent: the question at the start of the command was over by then.
     assert_eq!(witness.said().matches("no whole line within").count(), 1, "{}", witness.said());
 
@@ -207,7 +212,7 @@ fn a_silent_tester_and_an_error_of_a_drive_with_power_are_no_cut() {
     let ended = tester.end().expect(1);
     tool("blockdev", &["--setrw", &device.name]).unwrap();
     ended.says(&["Operation not permitted", "counts as no power cut, even with --drive-cut"]);
-    examine().shows(&["INVALID", "ended before any cut (lane ", "failed: Operation not permitted"]);
+    is_invalid(&["ended before any cut (lane ", "failed: Operation not permitted"]);
 }
 
 #[test]
