@@ -227,7 +227,13 @@ mod tests {
         assert_eq!(LogKind::Bandwidth.line(&operation, &with_offset, 0), "1, 53552, 1, 8192, 40960, 0\n");
         assert_eq!(LogKind::Latency.line(&operation, &plain, 0), "1, 152970, 1, 8192, 0\n");
         assert_eq!(LogKind::Iops.line(&operation, &plain, 0), "1, 1, 1, 8192, 0\n");
-        let mean = Sample { end_ns: 500_000_000, ops: 100, latency_ns: 5_000_000, length_ns: 500_000_000, ..operation };
+        let mean = Sample {
+            end_ns: 500_000_000,
+            ops: 100,
+            latency_ns: 5_000_000,
+            length_ns: 500_000_000,
+            ..operation.clone()
+        };
         assert_eq!(LogKind::Bandwidth.line(&mean, &plain, 0), "500, 16, 1, 0, 0\n");
         assert_eq!(
             LogKind::Latency.line(&Sample { offset: 0, ..mean.clone() }, &with_offset, 0),
