@@ -236,7 +236,7 @@ fn a_device_is_prepared_first_and_only_once() {
     let preparing = format!("no preparation, or discarded since: {}; preparing first", device.name);
     ended.says(&[&preparing]);
     ended.shows(&[format!("{}: prepared", device.name)]);
-    ended.shows(&["ed the screening for 0.02x within its own limits (99%>10s)"]);
+    ended.shows(&["screening for 0.02x within its own limits (99%>10s)"]);
     let because = format!("because {} is a loop device, which is a file, and a stage lasts 3 s, not 24 h", device.name);
     ended.shows(&[format!("this is only a screening, {because}")]);
     let again = certify(&bench, &[&[device.name.as_str(), "--fresh"], &options[..]].concat()).expect_judged();

@@ -245,6 +245,14 @@ fn jobs_of_a_command_overwrite_each_others_data_and_a_job_that_cannot_run_loses_
         assert!(ended.stderr.contains(file), "{}", ended.stderr);
         assert_eq!(bench.read(file), bytes);
     }
+    // The parts of a name with a space are names of other files.
+    bench.write_victim("my", 1);
+    let before = bench.read("my");
+    let parts = "[a]\nfilename=my file\nrw=write\nsize=1m\n[b]\nstonewall\nfilename=my file:my\nrw=write\nsize=2m\n";
+    bench.write("parts.fio", parts);
+    let ended = bench.program(bench.path("fio"), &["parts.fio"]).expect(1);
+    assert!(ended.stderr.contains("refusing to write to my -"), "{}", ended.stderr);
+    assert_eq!(bench.read("my"), before);
     let line = "--size=1m --name=w1 --filename=new --rw=write --name=w2 --stonewall --filename=v --rw=write";
     let ended = bench.program(bench.path("fio"), &words(&format!("{line} --output-format=json"))).expect(1);
     let jobs = ended.json()["jobs"].as_array().unwrap().clone();
@@ -272,6 +280,10 @@ fn a_run_reads_one_device_and_writes_another() {
     let (jobs, _) = as_fio(&bench, line, 0);
     assert_eq!([counts(&jobs[0]), counts(&jobs[1])], [[Some(16), Some(0)], [Some(0), Some(64)]]);
     assert!(bench.read("log") == before && bench.read("data").len() == 4 << 20);
+    symlink(bench.path("data"), bench.path("link")).unwrap();
+    let line = "--bs=64k --size=4m --name=r --filename=link --rw=read --name=w --filename=data --rw=write";
+    let ended = bench.program(bench.path("fio"), &words(line)).expect(1);
+    assert!(ended.stderr.contains("has bytes in common with"), "{}", ended.stderr);
 }
 
 #[test]

@@ -103,7 +103,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
         ),
     ]);
     Expected(1, Code::Missed).fio(&[
-        (&format!("{slow} --rate_iops=5 --rate_iops_min=9 --runtime=20"), "reads per second in the"),
+        (&format!("{slow} --rate_iops_min=19 --runtime=20"), "reads per second in the"),
         (&format!("{slow} --rate_min=1m --runtime=20"), "bytes of reads per second"),
     ]);
     let reached = format!("{slow} --rate_iops=9 --rate_iops_min=5 --runtime=20");

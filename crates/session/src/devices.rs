@@ -4,7 +4,7 @@ use crate::console;
 use crate::failure::{Failure, collect_all};
 use device::discover::DeviceFacts;
 use device::discover::DeviceNumber;
-use device::guard::{EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal, check_read_once, erase_names};
+use device::guard::{EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal, check_distinct, erase_names};
 use device::target::Target;
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec};
@@ -219,7 +219,10 @@ fn open_targets<'w, W: Workload + 'w>(
         false => Target::read_only(name.as_str(), unit_bytes(name)).map(Some).map_err(Failure::environment),
     };
     let read_only = spec.device_names.iter().map(open_to_read).collect::<Result<Vec<_>, Failure>>()?;
-    check_read_once(&read_only.iter().flatten().collect::<Vec<_>>()).map_err(Failure::environment)?;
+    // The guard compares only devices that are written.
+    if read_only.iter().any(Option::is_some) {
+        check_distinct(spec.device_names.iter().map(DeviceName::as_str)).map_err(Failure::environment)?;
+    }
     let requests: Vec<_> = spec.device_names.iter().filter(is_written).map(request).collect();
     // All or none: nothing is erased before the guard agreed to every device.
     let consents = match &requests[..] {
@@ -235,9 +238,9 @@ fn open_targets<'w, W: Workload + 'w>(
 /// The guard's consent to all `requests`, or to none. `erase` names devices that may be erased. Prints what will be
 /// erased, and warns of names that match neither `requests` nor `other_devices`.
 pub fn consent(requests: &[Request], erase: &[String], other_devices: &[String]) -> Result<Vec<WriteConsent>, Failure> {
-    let allowed_names = allowed(erase);
     let guard = Guard::new(None);
     let devices = || requests.iter().map(|request| &request.path).chain(other_devices);
+    let allowed_names = allowed(erase, |name| devices().any(|device| guard.is_name_of(name, device)));
     for name in allowed_names.iter().filter(|name| !devices().any(|device| guard.is_name_of(name, device))) {
         console::warning(&format!(
             "{name} is named for erasure, but is not a device of this configuration: the name is ignored"
@@ -253,9 +256,11 @@ pub fn consent(requests: &[Request], erase: &[String], other_devices: &[String])
     Ok(consents)
 }
 
-/// Names of devices that may be erased: from options, and from [`ERASE_VARIABLE`].
-fn allowed(erase: &[String]) -> Vec<String> {
-    erase_names(erase, std::env::var(ERASE_VARIABLE).ok().as_deref())
+/// Names of devices that may be erased: from options, and from [`ERASE_VARIABLE`]. An option that is the name of a device
+/// by `is_name` is not split at its spaces and commas, because a part could be the name of another device.
+fn allowed(erase: &[String], is_name: impl Fn(&str) -> bool) -> Vec<String> {
+    let (names, lists): (Vec<String>, Vec<String>) = erase.iter().cloned().partition(|option| is_name(option));
+    [names, erase_names(&lists, std::env::var(ERASE_VARIABLE).ok().as_deref())].concat()
 }
 
 /// Checks before a series begins that the guard agrees to erase the real devices of `spec`. Erases nothing. If the
@@ -279,9 +284,11 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], may_ask: bool) -
 /// Lets the guard examine all `requests`, without a consent. `erase` names devices that may be erased. Returns `erase`
 /// and the names that the user agreed to. `may_ask`: questions on the terminal are allowed.
 pub fn agree(requests: &[Request], erase: &[String], may_ask: bool) -> Result<Vec<String>, Failure> {
-    let preset_answers = EraseAnswers::named(allowed(erase));
+    let guard = Guard::new(None);
+    let is_name = |name: &str| requests.iter().any(|request| guard.is_name_of(name, &request.path));
+    let preset_answers = EraseAnswers::named(allowed(erase, is_name));
     let mut answers = if may_ask { preset_answers.or_ask(ask_on_terminal) } else { preset_answers };
-    let names = Guard::new(None).preview_consent(requests, &mut answers).map_err(Failure::environment)?;
+    let names = guard.preview_consent(requests, &mut answers).map_err(Failure::environment)?;
     let agreed_names = names.into_iter().filter(|name| !erase.contains(name));
     Ok(erase.iter().cloned().chain(agreed_names).collect())
 }

@@ -260,24 +260,23 @@ fn reason_of_overlap(overlap: Overlap, other: &str, wwid: Option<&str>) -> Reaso
     }
 }
 
-/// Why one of `targets`, which are open for reading, cannot be read together with an earlier one: both have bytes in
-/// common, so that the device would get a multiple of the configured load.
-pub fn check_read_once(targets: &[&Target]) -> Result<(), OpenError> {
-    if targets.len() < 2 {
-        return Ok(());
-    }
+/// Why one of the devices and files of a run, `names`, cannot be used together with an earlier one: both have bytes in
+/// common, so that a device would get a multiple of the configured load, or would be written while it is read. A name
+/// that leads nowhere is skipped: its file does not exist yet, or its use is refused later.
+pub fn check_distinct<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<(), OpenError> {
     let root = Path::new("/");
-    let mut known: Vec<(&Target, TargetDevices)> = Vec::new();
-    for target in targets {
-        let error = |reason: Reason| OpenError { device: target.name().to_owned(), reason };
-        let resolved = discover::resolve(Path::new(target.name()), root).map_err(|why| error(why.into()))?;
+    let mut known: Vec<(&str, TargetDevices)> = Vec::new();
+    for name in names {
+        let Ok(resolved) = discover::resolve(Path::new(name), root) else { continue };
+        let error = |reason: Reason| OpenError { device: name.to_owned(), reason };
         let devices = TargetDevices::of(&resolved, root).map_err(|why| error(why.into()))?;
         for (earlier, earlier_devices) in &known {
             if let Some(overlap) = earlier_devices.overlaps(&devices) {
-                return Err(error(reason_of_overlap(overlap, earlier.name(), target.facts().wwid.as_deref())));
+                let wwid = discover::facts_of(name, &resolved, root).ok().and_then(|facts| facts.wwid);
+                return Err(error(reason_of_overlap(overlap, earlier, wwid.as_deref())));
             }
         }
-        known.push((target, devices));
+        known.push((name, devices));
     }
     Ok(())
 }

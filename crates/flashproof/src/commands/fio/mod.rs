@@ -129,6 +129,7 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
     let (mut worst, mut failure) = (Outcome::Measured, None);
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
         session.allow_own_data(&load);
+        let laid_out: Vec<DeviceName> = layouts.iter().flat_map(|layout| layout.devices.clone()).collect();
         let outcome = session.perform(number, load.clone(), layouts, &mut runs);
         match outcome {
             Ok(outcome) => worst = worst.max(outcome),
@@ -143,7 +144,8 @@ pub fn run(args: &FioArgs, compat_mode: CompatMode) -> Result<ExitCode, Failure>
             }
         }
         let load = &runs[number].load;
-        session.written.extend(load.devices.iter().filter(|name| load.writes_to(name)).filter_map(WrittenFile::of));
+        let written = load.devices.iter().filter(|name| load.writes_to(name)).chain(&laid_out);
+        session.written.extend(written.filter_map(WrittenFile::of));
         if signal_handler.signal_received().is_some() || runs.last().is_some_and(|ran| ran.load.ends_all_runs()) {
             break;
         }
@@ -364,16 +366,20 @@ fn write_report(program: &ProgramOptions, text: &str) -> Result<(), Failure> {
 }
 
 /// A device or file that a run of this command has written.
+#[derive(PartialEq)]
 struct WrittenFile {
     name: String,
     /// File system and inode.
     inode: (u64, u64),
+    /// Time of a file's last change, seconds since 1970 and nanoseconds: another program may write to the file.
+    changed: Option<(i64, i64)>,
 }
 
 impl WrittenFile {
     fn of(name: &DeviceName) -> Option<Self> {
         let metadata = fs::metadata(name.as_str()).ok()?;
-        Some(Self { name: name.to_string(), inode: (metadata.dev(), metadata.ino()) })
+        let changed = metadata.is_file().then(|| (metadata.ctime(), metadata.ctime_nsec()));
+        Some(Self { name: name.to_string(), inode: (metadata.dev(), metadata.ino()), changed })
     }
 }
 
@@ -399,10 +405,7 @@ impl FioCommand<'_> {
     /// Allows the run of `load` to overwrite what earlier runs of this command have written: the blocks of `verify`, for
     /// example, do not show the guard that they are flashproof's.
     fn allow_own_data(&mut self, load: &FioLoad) {
-        let is_own = |name: &&DeviceName| {
-            let now = WrittenFile::of(name);
-            now.is_some_and(|now| self.written.iter().any(|old| (&old.name, old.inode) == (&now.name, now.inode)))
-        };
+        let is_own = |name: &&DeviceName| WrittenFile::of(name).is_some_and(|now| self.written.contains(&now));
         let own_names = load.devices.iter().filter(is_own).map(|name| Guard::new(None).erase_name(name.as_str()));
         self.erase = self.program.erase.iter().cloned().chain(own_names).collect();
     }
@@ -508,5 +511,24 @@ impl FioCommand<'_> {
             verdict.reasons.iter().for_each(|reason| console::warning(&reason.text));
         }
         Ok(verdict.outcome)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_another_program_changed_is_no_longer_the_commands_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "written").unwrap();
+        let name: DeviceName = path.to_str().unwrap().parse().unwrap();
+        let own = WrittenFile::of(&name);
+        assert!(own.is_some() && own == WrittenFile::of(&name));
+        // Older kernels have times of a tick.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::write(&path, "changed").unwrap();
+        assert!(own != WrittenFile::of(&name));
     }
 }
