@@ -73,7 +73,7 @@ fn offsets(bench: &Bench, log: &str) -> Vec<u64> {
     text.lines().map(|line| line.split(", ").nth(4).unwrap().parse().unwrap()).collect()
 }
 
-/// What is wrong with the results of a job.
+/// Error in the results of a job.
 fn wrong(bench: &Bench, name: &str, report: &Value) -> Option<String> {
     let kbytes = |job: usize, kind: &str| report["jobs"][job][kind]["io_kbytes"].as_u64().unwrap();
     let expect = |what: &str, is: bool| (!is).then(|| format!("{what}: {report:#}"));

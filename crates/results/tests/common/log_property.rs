@@ -43,7 +43,7 @@ fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
 }
 
 /// Asserts that reports are equal after they are written and read back.
-fn assert_round_trip<R: std::io::Read>(reader: &Reader<R>, chunks: &[Chunk]) {
+fn assert_round_trip(reader: &Reader<'_>, chunks: &[Chunk]) {
     let names = reader.names();
     // Written names have blanks in place of control characters, and an empty name ends the list.
     if names.iter().any(|name| name.contains(char::is_control) || name.is_empty()) {
