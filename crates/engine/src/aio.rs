@@ -28,7 +28,6 @@ impl Aio {
             writes_back: false,
             gives_back: true,
             names_streams: false,
-            ..QueueSupport::NONE
         };
         Ok(Self::on(queue, targets, limits, Some(threads), setup))
     }

@@ -31,7 +31,7 @@ mod signatures;
 mod target_devices;
 
 use crate::discover;
-use crate::target::{OpenError, Target};
+use crate::target::OpenError;
 pub use ask::{Asker, EraseAnswers, Question, ask_on_terminal, erase_names};
 use ask::{DeviceNames, NameMatch};
 pub(crate) use claim::{Opened, STAT_BLOCK_BYTES, check_size, finish, open_to_read};
