@@ -83,7 +83,7 @@ fn sources_of_something_else_are_named() {
         (&["--log", &example_log, "--namespace", "tset"], "there is no namespace tset - found: test"),
         (&["--log", &example_log, "--iostat", &other_time], "give iostat's output of the load's time"),
         (&["--log", &example_log, "--iostat", "sda.txt"], "iostat shows sda, but not loop2"),
-        (&["--log", &example_log, "--iostat", "boot.txt"], "covers the time since boot"),
+        (&["--log", &example_log, "--iostat", "boot.txt"], "may cover the time since boot"),
         (&["--log", &example_log, "--iostat", "FFFF=sda.txt"], "there is no such node"),
         (&["--log", &example_log, "--from", "23:04:05", "--to", "23:04:15"], "the window is too short"),
         (&["--log", &example_log, "--from", "23:10", "--to", "23:04"], "give --to a later time"),
@@ -111,6 +111,21 @@ fn a_log_without_sizes_gives_blocks_in_doubt_and_no_configuration() {
     let ended = ended.expect_stdout(4, &["storage histograms are off", "param enable-benchmarks-storage to"]);
     assert!(ended.stdout.contains("not confirmed") && !ended.stdout.contains("that reached each drive"), "{ended:?}");
     assert!(bench.exists("out/profile.json") && !bench.exists("out/test.conf"));
+    let accepted = ["--log", "off.log", "--out", "out", "--force", "--accept-unbalanced"];
+    let ended = size(&bench, &accepted).expect_stderr(4, &["the log has no reads, writes and sizes of records"]);
+    assert!(!ended.stderr.contains("--accept-unbalanced"), "{ended:?}");
+}
+
+#[test]
+fn an_index_test_is_no_row_of_the_data_drive() {
+    let bench = Bench::new();
+    let usage = "{test} index-usage: used-bytes 1 used-pct 1 alloc-bytes 4096 alloc-pct 1";
+    let text = log().lines().fold(String::new(), |text, line| match line.split_once("(ticker.c:162) NODE-ID") {
+        Some((stamp, _)) => text + line + "\n" + stamp + "(ticker.c:497) " + usage + "\n",
+        None => text + line + "\n",
+    });
+    bench.write("index.log", text);
+    size(&bench, &["--log", "index.log"]).expect_stdout(0, &["\nindex device  test-index.conf "]);
 }
 
 #[test]
@@ -152,5 +167,6 @@ fn two_nodes_with_devices_of_one_name_are_two() {
         .expect_stdout(0, &["loop2 (32C901000000FC02)", "loop2 (BB9050011AC4202)"]);
     size(&bench, &["--log", "a.log", "b.log", "--iostat", &example(IOSTAT)]).expect_stderr(2, &["--iostat NODE="]);
     let of_one = format!("bb9050011ac4202={}", example(IOSTAT));
-    size(&bench, &["--log", "a.log", "b.log", "--iostat", &of_one]).expect(0);
+    size(&bench, &["--log", "a.log", "b.log", "--iostat", &of_one])
+        .expect_stdout(0, &["\nI/O of each drive, all namespaces"]);
 }

@@ -213,7 +213,14 @@ impl<'a> NamespaceLoad<'a> {
             load.map(|load| load.io()).map_err(|problems| refused_error(sentences(problems)))
         };
         let baseline = requested_io_of(&config)?;
-        let remarks = remarks(first, &offsets, &measured_io, &baseline);
+        let mut remarks = remarks(first, &offsets, &measured_io, &baseline);
+        let raider_per_sec = self.sum(|load| load.tomb_raider_reads_per_sec);
+        if raider_per_sec > 0.0 {
+            remarks.push(format!(
+                "{}.conf: the raider reads at most {raider_per_sec:.1} blocks/s, less the time of its reads",
+                first.namespace
+            ));
+        }
         let unscaled_load = RequestedLoad::of(&Offsets { read_size: 100, ..offsets }.applied(&config), MIN_IO_BYTES);
         let reads = unscaled_load.map_or_else(|_| "too many".to_owned(), |load| rate(load.io().read_kib_per_sec));
         let (read_rate, source_note) = (

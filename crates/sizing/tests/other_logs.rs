@@ -45,16 +45,19 @@ fn sources(logs: &[(&str, String)]) -> Result<Sources, String> {
     Ok(Sources { logs, ..Sources::default() })
 }
 
-fn try_profile(sources: &Sources) -> Result<Profile, String> {
-    let options = ProfileOptions {
+fn options() -> ProfileOptions {
+    ProfileOptions {
         namespaces: Vec::new(),
         from: None,
         to: None,
         at_least_sec: 180,
         drives: BTreeMap::new(),
         iostat_zone: Offset::UTC,
-    };
-    profile(sources, &options).map_err(|error| error.to_string())
+    }
+}
+
+fn try_profile(sources: &Sources) -> Result<Profile, String> {
+    profile(sources, &options()).map_err(|error| error.to_string())
 }
 
 fn profile_of(text: String) -> Profile {
@@ -134,6 +137,8 @@ fn the_tomb_raider_reads_too() {
     assert!((conf.requested_io.reads_per_sec / io[0] - 1.0).abs() < 0.01, "{:?}", conf.requested_io);
     let sleep = (1e6 / load.tomb_raider_reads_per_sec) as u32;
     assert!(conf.text.contains("\ntomb-raider: yes\n"), "{}", conf.text);
+    let most = format!("at most {:.1} blocks/s", load.tomb_raider_reads_per_sec);
+    assert!(conf.remarks.iter().any(|remark| remark.contains(&most)), "{:?}", conf.remarks);
     assert!(conf.text.contains(&format!("\ntomb-raider-sleep-usec: {sleep}\n")), "{}", conf.text);
     // This iostat was recorded without a raider, so that the reads do not balance.
     let path = format!("{}/tests/data/ce-8.0.0.15/iostat-x.txt.zst", env!("CARGO_MANIFEST_DIR"));
@@ -141,6 +146,16 @@ fn the_tomb_raider_reads_too() {
     sources.iostats.insert(id(&sources.logs[0]), iostat);
     let doubts = try_profile(&sources).unwrap().doubts();
     assert!(doubts.iter().any(|doubt| doubt.contains("iostat's r/s") && doubt.contains("tomb raider")), "{doubts:?}");
+    // A counter that is 0 or the largest number.
+    let mut counter = 0_u64;
+    let extreme = captured().lines().fold(String::new(), |text, line| {
+        let is_drive = line.contains(" write-q ");
+        counter = if is_drive { !counter } else { counter };
+        let raider = if is_drive { format!(" tomb-raider-read ({counter},1.0)") } else { String::new() };
+        text + line + &raider + "\n"
+    });
+    let reads_per_sec = profile_of(extreme).loads[0].tomb_raider_reads_per_sec;
+    assert!((reads_per_sec / (u64::MAX as f64 / 20.0) - 1.0).abs() < 0.01, "{reads_per_sec}");
 }
 
 /// The captured log with `message` as an additional line of the ticker, each 10 s.
@@ -171,9 +186,15 @@ fn an_index_on_flash_needs_a_test_of_its_own() {
         }
         assert_eq!(all.len(), 2);
     }
-    let secondary = profile_of(with_ticker("{test} sindex-flash-usage: used-bytes 1 used-pct 1"));
-    assert!(secondary.indexes[0].is_secondary && configured(&secondary).len() == 1);
-    assert_eq!(profile_of(with_ticker("{test} index-usage: used-bytes 1 used-pct 1")).indexes, []);
+    for message in
+        ["{test} sindex-flash-usage: used-bytes 1 used-pct 1", "{test} sindex-usage: used-bytes 1 used-pct 1"]
+    {
+        let secondary = profile_of(with_ticker(message));
+        assert!(secondary.indexes[0].is_secondary && configured(&secondary).len() == 1, "{message}");
+    }
+    for message in ["{test} index-usage: used-bytes 1 used-pct 1", "{test} sindex-usage: used-bytes 1"] {
+        assert_eq!(profile_of(with_ticker(message)).indexes, [], "{message}");
+    }
     let in_file = captured().replace(
         "namespace test {\n",
         "namespace test {\nNov 20 2026 23:00:45.406 GMT: INFO (config): (cfg.c:1) index-type flash {\n\
@@ -222,7 +243,14 @@ fn old_drive_lines_give_blocks_without_a_namespace() {
             3_586_533 + n * 204
         )
     });
+    let mut options = options();
+    options.namespaces = vec!["test".to_owned()];
+    let error = profile(&sources(&[("a.log", lines.clone())]).unwrap(), &options).unwrap_err().to_string();
+    assert_eq!(error, "there is no namespace test - found: (not logged)");
+    options.namespaces = vec!["(not logged)".to_owned()];
+    let selected = profile(&sources(&[("a.log", lines.clone())]).unwrap(), &options).unwrap();
     let profile = profile_of(lines);
+    assert_eq!(selected.loads, profile.loads);
     let load = &profile.loads[0];
     assert_eq!((&*load.namespace, &*load.device, load.is_records_unknown), ("(not logged)", "/dev/sdc", true));
     assert_eq!([load.large_block_writes_per_sec, load.large_block_reads_per_sec], [43.3, 39.1]);
@@ -241,19 +269,29 @@ fn a_prefix_changes_nothing_and_tells_nodes_apart() {
     };
     let stamp = |n: usize| format!("2026-11-20T23:{:02}:{:02}.{n:09}Z", n / 600 % 60, n / 10 % 60);
     let compose = |n: usize, line: &str| format!("aerospike-1  | {} {line}", stamp(n));
-    let formats: [&dyn Fn(usize, &str) -> String; 8] = [
+    let json = |n: usize, line: &str| serde_json::json!({"log": format!("{line}\n"), "time": stamp(n)}).to_string();
+    let formats: [&dyn Fn(usize, &str) -> String; 10] = [
         &|_, line| format!("aerospike-1  | {line}"),
         &|n, line| format!("{} stdout F {line}", stamp(n)),
         &|_, line| format!("[pod/aerospike-0/aerospike-server] {line}"),
         &|n, line| format!("Nov 20 23:04:{:02} host asd[{}]: {line}", n % 60, 4242 + n / 3000),
         &|n, line| format!("<30>1 {} host asd 4242 - - {line}", stamp(n)),
-        &|n, line| serde_json::json!({"log": format!("{line}\n"), "stream": "stdout", "time": stamp(n)}).to_string(),
+        &json,
+        &|n, line| json(n, &format!("{} stdout F {line}", stamp(n))),
+        &|n, line| json(n, &format!("Nov 20 23:04:{:02} host asd[42]: {line}", n % 60)),
         &|n, line| format!("{n}:{line}"),
         &|n, line| format!("compose.log:{n}:{}", compose(n, line)),
     ];
     for format in formats {
         let profile = profile_of(prefixed(format));
         assert_eq!((&profile.loads, &profile.nodes), (&expected.loads, &expected.nodes), "{}", format(7, "LINE"));
+    }
+    // Torn and quoted lines that hold the id of this node or of another one.
+    for (before, id) in [("some text ", "32c901000000fc02"), ("  peer said: ", "bb9050011ac4202")] {
+        let line = "Nov 20 2026 23:05:00.000 GMT: INFO (info): (ticker.c:162) NODE-ID";
+        let text = format!("{whole}{before}{line} {id} CLUSTER-SIZE 1\n");
+        let profile = profile_of(text);
+        assert_eq!((&profile.loads, &profile.nodes), (&expected.loads, &expected.nodes), "{before}");
     }
     // Two nodes in one stream, line by line.
     let other = whole.replace("32c901000000fc02", "bb9050011ac4202").replace("32C901000000FC02", "BB9050011AC4202");
@@ -262,10 +300,28 @@ fn a_prefix_changes_nothing_and_tells_nodes_apart() {
         pairs.fold(String::new(), |text, (a, b)| text + "node-1  | " + a + "\nnode-2  | " + b + "\n")
     };
     let profile = try_profile(&sources(&[("compose.log", both(&other))]).unwrap()).unwrap();
-    assert_eq!(profile.nodes.iter().map(|node| &*node.id).collect::<Vec<_>>(), ["32C901000000FC02", "BB9050011AC4202"]);
+    let ids = ["32C901000000FC02", "BB9050011AC4202"];
+    assert_eq!(profile.nodes.iter().map(|node| &*node.id).collect::<Vec<_>>(), ids);
     for (load, n) in profile.loads.iter().zip(0..) {
         assert_eq!(load.reads_per_sec, expected.loads[0].reads_per_sec, "node {n}");
     }
+    // Addresses tell nodes apart, also without their ids.
+    let nameless = |text: &str| {
+        let lines = text.lines().filter(|line| !line.contains("NODE-ID") && !line.contains("node-id"));
+        lines.fold(String::new(), |text, line| text + line + "\n")
+    };
+    let addressed = nameless(&both(&other)).replace("node-1  |", "10.0.0.1").replace("node-2  |", "10.0.0.2");
+    let loads = try_profile(&sources(&[("syslog", addressed)]).unwrap()).unwrap().loads;
+    assert_eq!(loads.iter().map(|load| load.reads_per_sec).collect::<Vec<_>>(), [expected.loads[0].reads_per_sec; 2]);
+    // A file with later lines of the second node, which do not name it.
+    let stream = both(&other);
+    let (first, later) = stream.split_at(stream[..stream.len() / 2].rfind("node-1  | ").unwrap());
+    let later = later.lines().filter(|line| line.starts_with("node-2"));
+    let later = nameless(&later.fold(String::new(), |text, line| text + line + "\n"));
+    let rotated = sources(&[("g1.log", first.to_owned()), ("g2.log", later)]).unwrap();
+    let counted = |log: &server_log::ServerLog| log.drives.values().map(Vec::len).sum::<usize>();
+    assert_eq!(rotated.logs.iter().map(|log| log.node_id.as_deref().unwrap()).collect::<Vec<_>>(), ids);
+    assert!(counted(&rotated.logs[0]) < 20 && counted(&rotated.logs[1]) == 31, "{:?}", rotated.logs.len());
     let error = sources(&[("compose.log", both(&whole))]).unwrap_err();
     assert!(error.contains("several prefixes (\"node-1\", \"node-2\")"), "{error}");
     let unmarked = both(&other).replace("node-1  | ", "").replace("node-2  | ", "");

@@ -69,7 +69,7 @@ results::display!(Unusable {
     NotExtended => "iostat without -x does not count reads and writes (busybox's iostat has no -x: install sysstat)",
     Short => "iostat -s (and sar) adds reads and writes up: leave out -s",
     OtherSystem => "the table is of another system's iostat (kr/s, kw/s, KB/t), but a node runs Linux",
-    SinceBoot => "a single report covers the time since boot, not the load: give iostat an interval",
+    SinceBoot => "a single report may cover the time since boot (without -y it does), not the load: give iostat an interval",
 });
 
 /// Reads the output of one machine's iostat, from one run or several.

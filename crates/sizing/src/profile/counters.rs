@@ -192,14 +192,14 @@ fn tomb_raider_reads(lines: &[DriveLine], window: Window, steps: &[Timestamp]) -
     let pairs = lines.windows(2).map(|pair| (&pair[0], &pair[1]));
     let inside = pairs.filter(|(one, next)| window.contains(one.timestamp) && window.contains(next.timestamp));
     let counted = inside.filter(|(one, next)| !is_between(steps, one.timestamp, next.timestamp));
-    let (mut reads, mut seconds) = (0, 0.0);
+    let (mut reads, mut seconds) = (0.0, 0.0);
     for (one, next) in counted {
         if let Some(grown) = next.tomb_raider_reads.checked_sub(one.tomb_raider_reads) {
-            reads += grown;
+            reads += grown as f64;
             seconds += next.timestamp.duration_since(one.timestamp).as_secs_f64();
         }
     }
-    if seconds > 0.0 { reads as f64 / seconds } else { 0.0 }
+    if seconds > 0.0 { reads / seconds } else { 0.0 }
 }
 
 /// True if the lines are of the engine that keeps records in memory.

@@ -20,7 +20,10 @@ pub fn profile(sources: &Sources, options: &ProfileOptions) -> Result<Profile, S
     if let Some(stray) = sources.iostats.keys().find(|node| !ids.contains(node)) {
         return Err(SizingError::NoNode { wanted: stray.clone(), found: ids });
     }
-    let known_namespaces: BTreeSet<String> = sources.logs.iter().flat_map(ServerLog::namespaces).collect();
+    let mut known_namespaces: BTreeSet<String> = sources.logs.iter().flat_map(ServerLog::namespaces).collect();
+    if sources.logs.iter().any(ServerLog::has_nameless_drives) {
+        known_namespaces.insert(NOT_LOGGED.to_owned());
+    }
     if let Some(stray) = options.namespaces.iter().find(|namespace| !known_namespaces.contains(*namespace)) {
         return Err(SizingError::NoNamespace { wanted: stray.clone(), found: known_namespaces.into_iter().collect() });
     }
@@ -358,7 +361,8 @@ fn unconfirmed(target: &DriveTarget, loads: &[&DeviceLoad], checks: &[Check]) ->
         return Vec::new();
     }
     let is_checked = |load: &DeviceLoad| {
-        let is_of = |check: &&Check| check.node == load.node && check.place == load.place();
+        let place = load.place();
+        let is_of = |check: &&Check| check.node == load.node && check.place == place;
         checks.iter().filter(is_of).any(|check| check.what == super::WRITES)
     };
     let are_writes_checked = loads.iter().all(|load| is_checked(load));

@@ -31,6 +31,11 @@ impl ServerLog {
         lines.chain(sized).map(str::to_owned).collect()
     }
 
+    /// True if the load of drive lines without a namespace belongs to [`NOT_LOGGED`], and not to an only namespace.
+    pub(super) fn has_nameless_drives(&self) -> bool {
+        self.namespaces().len() != 1 && self.drives.keys().any(|(namespace, _)| namespace.is_empty())
+    }
+
     /// True if the storage histograms of `namespace` are on: the server dumps those of reads and of writes together.
     pub(super) fn has_sizes(&self, namespace: &str) -> bool {
         let is_dumped = |what| self.histograms.contains_key(&format!("{{{namespace}}}-device-{what}-size"));

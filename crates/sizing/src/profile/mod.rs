@@ -13,7 +13,7 @@
 //! * [`counters`]: differences within a window; size of a write block, and of the I/O that moves it
 //! * [`devices`]: the devices of a node, their namespaces and their drives
 //! * [`mod@derive`]: the load of each device from all sources
-//! * [`remarks`]: what the log says about devices and no number contains
+//! * [`remarks`]: events and indexes on flash, which no number contains
 //!
 //! This file has the consistency checks: each compares two sources of one number, or tests a law of the server's
 //! counters.

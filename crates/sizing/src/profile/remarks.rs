@@ -1,8 +1,8 @@
-//! Names what the log says about devices and no number of the profile contains: events, and indexes on flash.
+//! Remarks about events and indexes on flash, which no number of the profile contains.
 
 use super::derive::NodeSources;
 use super::{DeviceLoad, IndexLoad, Window};
-use crate::server_log::kinds::{FLASH_INDEX, FLASH_INDEX_7, FLASH_SINDEX, Treatment};
+use crate::server_log::kinds::{FLASH_INDEX, FLASH_INDEX_7, FLASH_SINDEX, FLASH_SINDEX_7, Treatment};
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ impl NodeSources<'_> {
             if is_logged(FLASH_INDEX) || is_logged(FLASH_INDEX_7) {
                 types.entry("index-type".to_owned()).or_default();
             }
-            if is_logged(FLASH_SINDEX) {
+            if is_logged(FLASH_SINDEX) || is_logged(FLASH_SINDEX_7) {
                 types.entry("sindex-type".to_owned()).or_default();
             }
             let of_namespace = loads.iter().filter(|other| other.namespace == load.namespace);

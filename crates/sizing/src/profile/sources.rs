@@ -197,11 +197,6 @@ pub enum IostatMismatch {
          load's time, or --iostat-zone if the clock of iostat's machine is not in UTC"
     )]
     OtherTime { first: Timestamp, last: Timestamp, from: Timestamp, to: Timestamp },
-    #[error(
-        "iostat has no report of an interval: a single report covers the time since boot - run iostat with an interval \
-         during the load: iostat -xty 10"
-    )]
-    NoReport,
     /// No such drive in the reports.
     #[error("iostat shows {}, but not {drive} - give iostat's output of the node, or --drive NAME=DEVICE with \
              iostat's name of the drive", in_one_line(&.found.join(", ")))]
@@ -237,9 +232,6 @@ type Result<T> = std::result::Result<T, IostatMismatch>;
 ///
 /// Reports without a time are all included.
 pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zone: Offset) -> Result<IostatMeans> {
-    if iostat.reports.is_empty() {
-        return Err(IostatMismatch::NoReport);
-    }
     let (reports, missing_sec) = within(iostat, window, zone)?;
     // The line of the drive, else the lines of its partitions.
     let lines = iostat.reports.iter().flat_map(|report| &report.devices);

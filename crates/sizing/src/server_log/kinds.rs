@@ -1,4 +1,4 @@
-//! All kinds of lines that a server logs about its devices and namespaces, and what a profile makes of each kind.
+//! All kinds of lines that a server logs about its devices and namespaces, and the effect of each kind on a profile.
 //!
 //! One table decides for the reader, for the profile's remarks and for docs/server-log.md. A line of a device or a
 //! namespace that no row describes is reported as unknown. Source of the texts: drv_ssd.c, drv_mem.c, ticker.c,
@@ -6,12 +6,13 @@
 
 use super::text::LogMessage;
 use jiff::{SignedDuration, Timestamp};
-use memchr::memmem;
+use memchr::memmem::Finder;
 use results::units::is_unprintable;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write;
+use std::sync::LazyLock;
 
-/// What a profile makes of a line.
+/// Effect of a line on a profile.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Treatment {
     /// Read, for this purpose.
@@ -29,7 +30,8 @@ use Treatment::{Ignored, Named, Used};
 pub struct LineKind {
     /// Source files of the server.
     pub files: &'static str,
-    /// Text that only lines of this kind contain, among the lines that no earlier row describes.
+    /// Text that only lines of this kind contain, among the lines that no earlier row describes. `*` separates two
+    /// texts of one line.
     pub text: &'static str,
     /// Versions of the server that log the line.
     pub versions: &'static str,
@@ -60,6 +62,8 @@ pub(crate) const FLASH_INDEX: &str = "} index-flash-usage: ";
 pub(crate) const FLASH_INDEX_7: &str = " alloc-bytes ";
 /// Text of a ticker line about secondary indexes on flash.
 pub(crate) const FLASH_SINDEX: &str = "} sindex-flash-usage: ";
+/// The same line from server version 7.0 on; only an index that is not in memory has a percentage.
+pub(crate) const FLASH_SINDEX_7: &str = "} sindex-usage: *used-pct ";
 
 const FLASH: Treatment = Used("names an index on flash, whose device needs an index test (NAMESPACE-index.conf)");
 const FLASH_SECONDARY: Treatment = Used("names secondary indexes on flash, whose I/O the log does not count");
@@ -101,7 +105,7 @@ pub const KINDS: &[LineKind] = &[
     kind(DRV, "failed read", "6.4 to 8.1", DEFECT),
     kind(DRV, "seek failed", "4.0", DEFECT),
     kind(DRV, "CORRUPTED", "4.0", DEFECT),
-    kind(DRV, " bad ", "4.0 to 8.1", DEFECT),
+    kind(DRV, "bad ", "4.0 to 8.1", DEFECT),
     kind(DRV, "DEVICE FAILED", "4.0 to 8.1", DEFECT),
     kind(DRV, "fd pool full", "5.7 to 8.1", NO_IO),
     kind(DRV, "WB: ", "6.4 to 8.1", COMMAND),
@@ -134,6 +138,7 @@ pub const KINDS: &[LineKind] = &[
     kind("ticker.c", FLASH_INDEX, "4.3 to 6.4", FLASH),
     kind("ticker.c", FLASH_SINDEX, "6.1 to 6.4", FLASH_SECONDARY),
     kind("ticker.c", FLASH_INDEX_7, "7.0 to 8.1", FLASH),
+    kind("ticker.c", FLASH_SINDEX_7, "7.0 to 8.1", FLASH_SECONDARY),
     kind("ticker.c", "-pmem-usage: ", "4.5 to 6.4", NO_IO),
     kind("ticker.c", "} pmem-usage: ", "4.8 to 6.4", IN_PMEM),
     kind("ticker.c", "index-usage: ", "7.0 to 8.1", NO_IO),
@@ -161,17 +166,24 @@ pub const KINDS: &[LineKind] = &[
     kind("ticker.c", "} special-errors: ", "3.16 to 8.1", NO_IO),
 ];
 
-/// First letters of the names of files with rows, except ticker.c. Most lines are of other files.
-const FILES: [&[u8]; 4] = [b"drv_", b"storage", b"namespace", b"truncate"];
+/// The rows of each file, in the order of the table, with searchers for their texts.
+static ROWS: LazyLock<HashMap<&[u8], Vec<(usize, Vec<Finder<'static>>)>>> = LazyLock::new(|| {
+    let mut rows: HashMap<_, Vec<_>> = HashMap::new();
+    for (row, kind) in KINDS.iter().enumerate() {
+        for file in kind.files.split(' ') {
+            rows.entry(file.as_bytes()).or_default().push((row, kind.text.split('*').map(Finder::new).collect()));
+        }
+    }
+    rows
+});
 
 /// The row that describes a line; `None` for a line of another file, or of an unknown kind.
 pub(super) fn find(message: LogMessage<'_>) -> Option<usize> {
-    let is_of_namespace = message.file == b"ticker.c" && message.text.starts_with(b"{");
-    if !is_of_namespace && !FILES.iter().any(|file| message.file.starts_with(file)) {
+    if message.file == b"ticker.c" && !message.text.starts_with(b"{") {
         return None;
     }
-    let is_of = |kind: &LineKind| kind.files.split(' ').any(|file| file.as_bytes() == message.file);
-    KINDS.iter().position(|kind| is_of(kind) && memmem::find(message.text, kind.text.as_bytes()).is_some())
+    let is_in = |texts: &[Finder<'_>]| texts.iter().all(|text| text.find(message.text).is_some());
+    ROWS.get(message.file)?.iter().find(|(_, texts)| is_in(texts)).map(|(row, _)| *row)
 }
 
 /// True if a line should have a row: a line of a drive, or of the ticker about a namespace. Levels below INFO are
@@ -295,6 +307,10 @@ mod tests {
             ),
             ("INFO (info): (ticker.c:430) {test} migrations: complete", Some(NO_IO)),
             ("INFO (info): (ticker.c:499) {test} index-usage: used-bytes 1 used-pct 1", Some(NO_IO)),
+            ("INFO (info): (ticker.c:505) {test} sindex-usage: used-bytes 4096", Some(NO_IO)),
+            ("INFO (info): (ticker.c:505) {test} sindex-usage: used-bytes 4096 used-pct 1", Some(FLASH_SECONDARY)),
+            ("WARNING (drv_ssd): (drv_ssd.c:1) bad metadata for 7a on /dev/sdb", Some(DEFECT)),
+            ("WARNING (drv_ssd): (drv_ssd.c:1) /dev/sdb: bad end marker", Some(DEFECT)),
             ("INFO (drv_ssd): (drv_ssd.c:1) {test} a line of a later version", None),
             ("INFO (info): (ticker.c:1) {test} a line of a later version", None),
         ] {

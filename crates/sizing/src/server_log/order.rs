@@ -65,6 +65,8 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<LogFile>, Vec<String
 /// A log that is being read, and the source of its lines.
 struct NodeLog {
     source: String,
+    /// True if a file begins with this source.
+    is_first: bool,
     collector: Collector,
 }
 
@@ -74,7 +76,9 @@ struct NodeLog {
 pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     let (files, empty) = in_order(sources)?;
     let ids: BTreeSet<_> = files.iter().filter_map(|file| file.node.clone()).collect();
-    let only_node = (ids.len() == 1).then(|| ids.into_iter().next()).flatten();
+    let has_one_node = ids.len() == 1;
+    let has_one_source = files.windows(2).all(|pair| pair[0].source == pair[1].source);
+    let only_node = ids.into_iter().next().filter(|_| has_one_node && has_one_source);
     let mut nodes = Vec::new();
     for file in files {
         read_to_end(file, only_node.as_ref(), &mut nodes)?;
@@ -87,13 +91,19 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     Ok(logs)
 }
 
-/// The log of each node. Lines of a source that names no node and has no counters are left out with a remark.
+/// The log of each node. Sources without counters are left out with a remark. Only the first source of a file is a node
+/// by its id alone: any other line with an id may be torn or quoted.
 ///
 /// Errors: two sources are of one node.
 fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
-    let mut logs: Vec<(String, ServerLog)> = Vec::new();
-    for NodeLog { source, collector } in nodes {
+    let (mut logs, mut others): (Vec<(String, ServerLog)>, Vec<_>) = (Vec::new(), Vec::new());
+    for NodeLog { source, is_first, collector } in nodes {
         let log = collector.finish();
+        let is_node = log.has_counters() || is_first && log.node_id.is_some();
+        if !is_node {
+            others.push((source, log));
+            continue;
+        }
         let same_node = |(of, other): &&(String, ServerLog)| *of != source && other.node_id == log.node_id;
         if let Some((of, other)) = logs.iter().filter(|_| log.node_id.is_some()).find(same_node) {
             let prefixes = format!("{}, {}", quoted(of), quoted(&source));
@@ -102,17 +112,14 @@ fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
         }
         logs.push((source, log));
     }
-    let is_node = |(_, log): &(String, ServerLog)| log.node_id.is_some() || log.has_counters();
-    if logs.iter().any(is_node) {
-        let others: Vec<_> = logs.extract_if(.., |log| !is_node(log)).collect();
-        if let Some((source, other)) = others.first() {
-            let (sources, source, files) =
-                (count_of(others.len() as u64, "source"), quoted(source), other.files.join(", "));
-            logs[0].1.remarks.push(format!(
-                "lines of {sources} without counters are left out; the first has the prefix {source} in {files}"
-            ));
-        }
+    if let (Some((_, log)), Some((source, other))) = (logs.first_mut(), others.first()) {
+        let (sources, source, files) =
+            (count_of(others.len() as u64, "source"), quoted(source), other.files.join(", "));
+        log.remarks.push(format!(
+            "lines of {sources} without counters are left out; the first has the prefix {source} in {files}"
+        ));
     }
+    let logs = if logs.is_empty() { others } else { logs };
     Ok(logs.into_iter().map(|(_, log)| log).collect())
 }
 
@@ -178,8 +185,8 @@ fn described(line: &[u8]) -> String {
     if text.contains(['\0', '\u{fffd}']) { "binary data".to_owned() } else { format!("first {}", quoted(&text)) }
 }
 
-/// Reads a file into the log of its node. A file that names no node belongs to the only node, or to a node whose files
-/// it does not overlap. Lines of another source in the file go to the log of that source.
+/// Reads a file into the log of its node. A file that names no node belongs to the only node, or to a node of the same
+/// source whose files it does not overlap. Lines of another source in the file go to the log of that source.
 fn read_to_end(file: LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) -> Result<(), LogError> {
     let first = log_of(&file, only_node, nodes);
     let collector = &mut nodes[first].collector;
@@ -230,14 +237,16 @@ fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) 
     let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
     let is_same_log = |log: &NodeLog| match file.node {
         Some(_) => log.collector.node_id() == node,
-        None => (log.collector.node_id() == node || log.collector.node_id().is_none()) && !overlaps(&log.collector),
+        None if log.source != file.source || overlaps(&log.collector) => false,
+        None => !file.source.is_empty() || log.collector.node_id() == node || log.collector.node_id().is_none(),
     };
     let Some(index) = nodes.iter().position(is_same_log) else {
         let overlaps_only = file.node.is_none() && nodes.iter().any(|log| log.collector.node_id() == node);
         let collector = Collector::of(node.filter(|_| !overlaps_only).cloned());
-        nodes.push(NodeLog { source: file.source.clone(), collector });
+        nodes.push(NodeLog { source: file.source.clone(), is_first: true, collector });
         return nodes.len() - 1;
     };
+    nodes[index].is_first = true;
     let collector = &mut nodes[index].collector;
     if let (Some(end), Some(previous_file)) = (collector.end(), collector.files().last())
         && overlaps(collector)
@@ -253,7 +262,7 @@ fn log_of(file: &LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLog>) 
 /// Index of the log whose lines have the source `of`; a new log if there is none.
 fn log_of_source(of: &str, nodes: &mut Vec<NodeLog>) -> usize {
     nodes.iter().position(|log| log.source == of).unwrap_or_else(|| {
-        nodes.push(NodeLog { source: of.to_owned(), collector: Collector::of(None) });
+        nodes.push(NodeLog { source: of.to_owned(), is_first: false, collector: Collector::of(None) });
         nodes.len() - 1
     })
 }

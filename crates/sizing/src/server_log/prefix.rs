@@ -1,4 +1,4 @@
-//! Finds the server's own line behind what containers, journals and grep put before it.
+//! Finds the server's own line behind the prefixes of containers, journals and grep.
 //!
 //! ```text
 //! aerospike-1  | 2026-11-20T23:04:05Z Nov 20 2026 23:04:05 GMT: INFO (info): ...
@@ -8,12 +8,13 @@
 //!
 //! One rule for all formats: the server's time stamp begins the server's line, and the text before the stamp is a
 //! prefix. The words of the prefix, without times, numbers and names of streams, are the source of the line. Lines with
-//! different sources may be of different nodes. If the stamp begins a JSON string, the line ends where the string ends,
-//! and the object is no source: its other fields may differ in each line.
+//! different sources may be of different nodes. If the stamp is in a JSON string, the line ends where the string ends.
+//! The other fields of the object are no source, because they may differ in each line.
 
 use super::text::{self, Stamps};
-use memchr::memmem;
+use memchr::{memchr, memchr_iter, memchr2, memmem};
 use std::borrow::Cow;
+use std::net::Ipv4Addr;
 
 /// Longest prefix that is searched for a stamp, bytes. The longest are the fields of journald's JSON.
 const PREFIX_BYTES_MAX: usize = 4096;
@@ -24,28 +25,65 @@ const PREFIX_BYTES_MAX: usize = 4096;
 pub(crate) struct Prefixes {
     stamps: Stamps,
     prefix: Vec<u8>,
+    /// True for each byte of `prefix` that belongs to a name of the source.
+    in_name: Vec<bool>,
+    /// True if `prefix` ends in a JSON string.
+    is_json: bool,
     source: String,
 }
 
 impl Prefixes {
     /// The source of a line, empty without a prefix, and the server's line. `None`: the line has no stamp.
     pub(crate) fn split<'a>(&mut self, line: &'a [u8]) -> Option<(&str, Cow<'a, [u8]>)> {
-        if self.stamps.split(line).is_some() {
-            return Some(("", Cow::Borrowed(line)));
+        let mut at = self.prefix.len();
+        if !self.has_same_names(line) || self.stamps.split(&line[at..]).is_none() {
+            if self.stamps.split(line).is_some() {
+                return Some(("", Cow::Borrowed(line)));
+            }
+            // Many prefixes have the length of the one before.
+            at = Some(at).filter(|at| is_stamp_at(line, *at)).or_else(|| stamp_at(line))?;
+            self.set_prefix(&line[..at]);
         }
-        // Most prefixes have the length of the one before.
-        let at = Some(self.prefix.len()).filter(|at| is_stamp_at(line, *at)).or_else(|| stamp_at(line))?;
-        let (prefix, server_line) = line.split_at(at);
-        if prefix != self.prefix {
-            self.source = source(prefix);
-            self.prefix.clear();
-            self.prefix.extend_from_slice(prefix);
-        }
-        match prefix.ends_with(b"\"") {
-            true => Some((&self.source, Cow::Owned(json_string(server_line)))),
-            false => Some((&self.source, Cow::Borrowed(server_line))),
+        match self.is_json {
+            true => Some((&self.source, json_string(&line[at..]))),
+            false => Some((&self.source, Cow::Borrowed(&line[at..]))),
         }
     }
+
+    /// True if the prefix of a line differs from the cached prefix only in digits outside names.
+    fn has_same_names(&self, line: &[u8]) -> bool {
+        let is_same = |((byte, cached), in_name): ((&u8, &u8), &bool)| {
+            byte == cached || !in_name && byte.is_ascii_digit() && cached.is_ascii_digit()
+        };
+        line.len() >= self.prefix.len() && line.iter().zip(&self.prefix).zip(&self.in_name).all(is_same)
+    }
+
+    fn set_prefix(&mut self, prefix: &[u8]) {
+        let string = string_begin(prefix);
+        let outside = memchr(b'{', prefix).filter(|_| string.is_some()).unwrap_or(prefix.len());
+        let inside = string.unwrap_or(prefix.len());
+        let mut source = Vec::new();
+        self.in_name = vec![false; prefix.len()];
+        for (begin, name) in names(0, &prefix[..outside]).chain(names(inside, &prefix[inside..])) {
+            self.in_name[begin..begin + name.len()].fill(true);
+            source.push(String::from_utf8_lossy(name));
+        }
+        self.prefix = prefix.to_vec();
+        self.is_json = string.is_some();
+        self.source = source.join(" ");
+    }
+}
+
+/// Begin of the JSON string in which a prefix ends, as in `{"log":"stdout F `.
+fn string_begin(prefix: &[u8]) -> Option<usize> {
+    if prefix.ends_with(b"\"") {
+        return Some(prefix.len());
+    }
+    let object = memchr(b'{', prefix)?;
+    let is_escaped = |at: usize| prefix[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
+    let quotes = memchr_iter(b'"', &prefix[object..]).map(|at| object + at).filter(|at| !is_escaped(*at));
+    let (count, last) = quotes.fold((0, 0), |(count, _), at| (count + 1, at));
+    (count % 2 == 1).then_some(last + 1)
 }
 
 /// Position of the first stamp that does not begin the line. The zone of a stamp is found first, and its four words
@@ -77,53 +115,67 @@ fn begin_of_stamp(before_zone: &[u8]) -> Option<usize> {
     (letters > 0 && is_word).then_some(begin)
 }
 
-/// The words of a prefix that name its source.
-fn source(prefix: &[u8]) -> String {
-    let text = String::from_utf8_lossy(prefix);
-    let text = if text.ends_with('"') { text.split('{').next().unwrap_or_default() } else { &text };
-    // grep prints `FILE-NUMBER-` before a line of the context, and `FILE:NUMBER:` before a line that matches.
-    let ends_in_number = text.trim_end_matches('-').trim_end_matches(|c: char| c.is_ascii_digit());
-    let text = if text.ends_with('-') { ends_in_number.trim_end_matches('-') } else { text };
-    let words = text.split(|c: char| c.is_whitespace() || ":,|<>".contains(c));
-    let mut source = String::new();
-    for name in words.map(without_pid).filter(|word| is_name(word)) {
-        if !source.is_empty() {
-            source.push(' ');
-        }
-        source.push_str(name);
-    }
-    source
+/// The words of a part of a prefix that name its source, with their positions. The part begins at `begin`.
+fn names(begin: usize, part: &[u8]) -> impl Iterator<Item = (usize, &[u8])> {
+    let is_separator = |byte: &u8| byte.is_ascii_whitespace() || b":,|<>".contains(byte);
+    let words = without_line_number(part).split_inclusive(is_separator).scan(begin, move |next, word| {
+        let begin = *next;
+        *next += word.len();
+        let word = word.split_last().filter(|(last, _)| is_separator(last)).map_or(word, |(_, word)| word);
+        Some((begin, without_pid(word)))
+    });
+    words.filter(|(_, word)| is_name(word))
+}
+
+/// `asd.log` of `asd.log-1235-`: grep prints `FILE-NUMBER-` before a line of the context, and `FILE:NUMBER:` before a
+/// line that matches.
+fn without_line_number(part: &[u8]) -> &[u8] {
+    let Some(text) = part.strip_suffix(b"-") else { return part };
+    let digits = text.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    let name = &text[..text.len() - digits];
+    name.strip_suffix(b"-").unwrap_or(name)
 }
 
 /// `asd` of `asd[4242]`: the number changes when the server restarts.
-fn without_pid(word: &str) -> &str {
-    let inner = word.strip_suffix(']').and_then(|word| word.rsplit_once('['));
-    inner.filter(|(_, pid)| pid.bytes().all(|byte| byte.is_ascii_digit())).map_or(word, |(name, _)| name)
+fn without_pid(word: &[u8]) -> &[u8] {
+    let Some(inner) = word.strip_suffix(b"]") else { return word };
+    let digits = inner.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+    inner[..inner.len() - digits].strip_suffix(b"[").unwrap_or(word)
 }
 
 /// True for a word that is no number, time or mark, and does not differ between lines of one source: streams, flags of
 /// CRI, months and weekdays do.
-fn is_name(word: &str) -> bool {
-    let has_letter = word.chars().any(|c| c.is_alphabetic() && !"TZ".contains(c));
-    let is_month =
-        matches!(word, "Jan" | "Feb" | "Mar" | "Apr" | "May" | "Jun" | "Jul" | "Aug" | "Sep" | "Oct" | "Nov" | "Dec");
-    let is_weekday = matches!(word, "Mon" | "Tue" | "Wed" | "Thu" | "Fri" | "Sat" | "Sun");
-    has_letter && !is_month && !is_weekday && !matches!(word, "stdout" | "stderr" | "F" | "P")
+fn is_name(word: &[u8]) -> bool {
+    let has_letter = word.iter().any(|byte| byte.is_ascii_alphabetic() && !b"TZ".contains(byte) || !byte.is_ascii());
+    let is_address =
+        || std::str::from_utf8(word).is_ok_and(|word| word.trim_matches(['[', ']']).parse::<Ipv4Addr>().is_ok());
+    let is_month = matches!(
+        word,
+        b"Jan" | b"Feb" | b"Mar" | b"Apr" | b"May" | b"Jun" | b"Jul" | b"Aug" | b"Sep" | b"Oct" | b"Nov" | b"Dec"
+    );
+    let is_of_time = matches!(word, b"Mon" | b"Tue" | b"Wed" | b"Thu" | b"Fri" | b"Sat" | b"Sun" | b"AM" | b"PM");
+    let is_of_stream = matches!(word, b"stdout" | b"stderr" | b"F" | b"P");
+    (has_letter || is_address()) && !is_month && !is_of_time && !is_of_stream
 }
 
-/// The text of a JSON string without its opening quote, up to its end.
-fn json_string(text: &[u8]) -> Vec<u8> {
+/// The text of a JSON string without its opening quote, up to its end, without its last line end.
+fn json_string(text: &[u8]) -> Cow<'_, [u8]> {
     let mut end = 0;
-    while end < text.len() && text[end] != b'"' {
-        end += if text[end] == b'\\' { 2 } else { 1 };
-    }
-    let inner = &text[..end.min(text.len())];
-    if !inner.contains(&b'\\') {
-        return inner.to_vec();
+    let end = loop {
+        match text.get(end..).and_then(|rest| memchr2(b'"', b'\\', rest)) {
+            Some(at) if text[end + at] == b'\\' => end += at + 2,
+            Some(at) => break end + at,
+            None => break text.len(),
+        }
+    };
+    let line_end = text[..end].strip_suffix(br"\n").filter(|text| !text.ends_with(b"\\"));
+    let inner = line_end.unwrap_or(&text[..end]);
+    if memchr(b'\\', inner).is_none() {
+        return Cow::Borrowed(inner);
     }
     let quoted = [b"\"", inner, b"\""].concat();
     let plain = serde_json::from_slice::<String>(&quoted).map(String::into_bytes).unwrap_or_else(|_| inner.to_vec());
-    plain.strip_suffix(b"\n").map(<[u8]>::to_vec).unwrap_or(plain)
+    Cow::Owned(plain.strip_suffix(b"\n").map(<[u8]>::to_vec).unwrap_or(plain))
 }
 
 #[cfg(test)]
@@ -135,6 +187,7 @@ mod tests {
     #[test]
     fn what_stands_before_the_stamp_is_the_source_without_its_times_and_numbers() {
         let json = serde_json::to_string(&format!("{LINE}\n")).unwrap().replace('<', "\\u003c");
+        let inner = &json[1..];
         for (line, source) in [
             (LINE.to_owned(), ""),
             (format!("aerospike-1  | {LINE}"), "aerospike-1"),
@@ -147,6 +200,10 @@ mod tests {
             (format!("<30>1 2026-11-20T23:04:05.003Z host asd 4242 - - {LINE}"), "host asd"),
             (format!("{{\"log\":{json},\"stream\":\"stdout\",\"time\":\"2026-11-20T23:04:05Z\"}}"), ""),
             (format!("a.json:{{\"time\":7,\"MESSAGE\":{json}}}"), "a.json"),
+            (format!("{{\"log\":\"2026-11-20T23:04:05.123Z stdout F {inner},\"stream\":\"stdout\"}}"), ""),
+            (format!("a.json:{{\"m\":\"\\\\\",\"log\":\"Nov 20 23:04:05 host asd[42]: {inner}}}"), "a.json host asd"),
+            (format!("10.0.0.1 {LINE}"), "10.0.0.1"),
+            (format!("11/20/2026 11:04:05 PM [10.0.0.2]: {LINE}"), "[10.0.0.2]"),
             (format!("1234:{LINE}"), ""),
             (format!("asd.log:1234:{LINE}"), "asd.log"),
             (format!("asd.log-1235-{LINE}"), "asd.log"),
@@ -159,6 +216,31 @@ mod tests {
                 let (found, server_line) = prefixes.split(line.as_bytes()).unwrap();
                 assert_eq!((found, server_line.as_ref()), (source, LINE.as_bytes()), "{line}");
             }
+        }
+        // A changed time has the same source, a changed name another one.
+        let mut prefixes = Prefixes::default();
+        for (prefix, source) in [
+            ("a-1 | 2026-11-20T23:04:05Z 10.0.0.1 ", "a-1 10.0.0.1"),
+            ("a-1 | 2027-01-09T00:59:16Z 10.0.0.1 ", "a-1 10.0.0.1"),
+            ("a-2 | 2027-01-09T00:59:16Z 10.0.0.1 ", "a-2 10.0.0.1"),
+            ("a-2 | 2027-01-09T00:59:16Z 10.0.0.9 ", "a-2 10.0.0.9"),
+            ("Nov  9 23:04:05 host asd[42]: ", "host asd"),
+            ("Nov 19 23:04:05 host asd[43]: ", "host asd"),
+            ("", ""),
+            ("Nov 19 23:04:06 host asd[43]: ", "host asd"),
+        ] {
+            let line = format!("{prefix}{LINE}");
+            let (found, server_line) = prefixes.split(line.as_bytes()).unwrap();
+            assert_eq!((found, server_line.as_ref()), (source, LINE.as_bytes()), "{line}");
+        }
+        for (text, plain) in [
+            (r#"x\n""#, "x"),
+            (r#"x\\n""#, r"x\n"),
+            (r#"x\\\n""#, r"x\"),
+            (r#"\"x\"\n","a":"b""#, r#""x""#),
+            ("x", "x"),
+        ] {
+            assert_eq!(json_string(text.as_bytes()), plain.as_bytes(), "{text}");
         }
         for line in ["", " GMT", "a b c d GMT: x", "Nov 20 23:04:05 host asd[4242]: x", "xNov 20 2026 23:04 GMT: "] {
             assert_eq!(Prefixes::default().split(line.as_bytes()), None, "{line}");

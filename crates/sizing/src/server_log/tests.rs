@@ -121,6 +121,10 @@ fn lines_of_every_version_are_read() {
     assert_eq!(found[0].timestamp, at("2022-07-12T14:39:13Z"));
     assert_eq!(found[0].shadow_write_q, Some(0));
 
+    for (free, blocks) in [("18446744073709551615 (885103 wblocks)", 885_103), ("17592186044415M (9 wblocks)", 9)] {
+        let (_, found) = drive(&lines[2].replace("15169M (15169 wblocks)", free));
+        assert_eq!((found[0].free_wblocks, found[0].block_bytes), (blocks, None), "{free}");
+    }
     let mut odd = lines[2].replace("w-q 0 w-tot 0 (0.0/s)", "n-w 3, w-q 7 w-tot 99 (1.5/s)");
     odd = odd.replace(" defrag-w-tot 0 (0.0/s)", "");
     let (_, found) = drive(&odd);

@@ -16,8 +16,10 @@ use super::{BUCKETS, DriveDetail, DriveLine, PrintedRates, Unit, kinds};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
-use memchr::{memchr, memmem};
+use memchr::memchr;
+use memchr::memmem::Finder;
 use results::units::is_unprintable;
+use std::sync::LazyLock;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LogMessage<'a> {
@@ -116,13 +118,33 @@ pub(crate) struct DriveCounts<'a> {
 }
 
 /// Keys of counts that are read.
-const KEYS: &str = "used-bytes used free-wblocks write w-tot defrag-q defrag-read defrag-tot defrag-write defrag-w-tot \
-                    shadow-write-q write-q tomb-raider-read defrag-io-skips direct-frees partial-writes \
-                    defrag-partial-writes";
+const KEYS: &[&str] = &[
+    "used-bytes",
+    "used",
+    "free-wblocks",
+    "write",
+    "w-tot",
+    "defrag-q",
+    "defrag-read",
+    "defrag-tot",
+    "defrag-write",
+    "defrag-w-tot",
+    "shadow-write-q",
+    "write-q",
+    "tomb-raider-read",
+    "defrag-io-skips",
+    "direct-frees",
+    "partial-writes",
+    "defrag-partial-writes",
+];
+
+/// Searchers for the texts of lines with a drive's counters.
+static COUNTERS: LazyLock<[Finder<'static>; 2]> =
+    LazyLock::new(|| [kinds::DRIVE_LINE, kinds::DETAIL_LINE].map(Finder::new));
 
 /// True if the line should contain a drive's counters. If such a line is unreadable, a remark counts it.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
-    [kinds::DRIVE_LINE, kinds::DETAIL_LINE].iter().any(|kind| memmem::find(text, kind.as_bytes()).is_some())
+    COUNTERS.iter().any(|counters| counters.find(text).is_some())
 }
 
 /// Reads a line with the counters of a drive.
@@ -153,7 +175,7 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
             counts.push(("free-wblocks", blocks, None));
             block_bytes = size_bytes(value).and_then(|free| block_size(free, blocks));
             words.next().filter(|word| *word == "wblocks)")?;
-        } else if KEYS.split(' ').any(|known| known == key) {
+        } else if KEYS.contains(&key) {
             // `N`, or `(N,r)`.
             let (count, printed) = match value.strip_prefix('(') {
                 Some(pair) => pair.strip_suffix(')')?.split_once(',')?,
@@ -168,8 +190,9 @@ pub(crate) fn drive_line(text: &[u8]) -> Option<DriveCounts<'_>> {
 
 /// Size of a write block, if `blocks` blocks have `bytes`, rounded down to MiB; `None` for too few blocks.
 fn block_size(bytes: u64, blocks: u64) -> Option<u64> {
-    let size = (bytes + (1 << 19)).checked_div(blocks)?.checked_next_power_of_two()?;
-    let nearest = [size / 2, size].into_iter().find(|size| (size * blocks).abs_diff(bytes) <= 1 << 20)?;
+    let size = bytes.checked_add(1 << 19)?.checked_div(blocks)?.checked_next_power_of_two()?;
+    let is_near = |size: &u64| size.checked_mul(blocks).is_some_and(|all| all.abs_diff(bytes) <= 1 << 20);
+    let nearest = [size / 2, size].into_iter().find(is_near)?;
     (blocks > 8 && is_block_size(nearest)).then_some(nearest)
 }
 

@@ -54,7 +54,8 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
         Err(ConfigurationError::RecordsUnknown { .. }) if !balances => Vec::new(),
         configured => configured.map_err(Failure::usage)?,
     };
-    let accepted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };
+    let is_accepted = balances || args.accept_unbalanced;
+    let accepted = if is_accepted { &configurations[..] } else { &[] };
     if let Some(dir) = &args.out {
         write(dir, args.force, &json, accepted)?;
     }
@@ -62,7 +63,7 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
         write_page(path, &page::html(&profile, &configurations))?;
     }
     if let Some(dir) = &args.out {
-        print_next_steps(args, &profile, node, dir, accepted);
+        print_next_steps(args, &profile, node, dir, &configurations, is_accepted);
     }
     Ok(if balances { ExitCode::SUCCESS } else { ExitCode::from(IN_DOUBT) })
 }
@@ -87,13 +88,22 @@ fn file_name(namespace: &str) -> String {
     format!("{}.conf", namespace.chars().map(safe).collect::<String>().trim_start_matches('.'))
 }
 
-fn print_next_steps(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, configurations: &[Configuration]) {
+fn print_next_steps(
+    args: &SizeArgs,
+    profile: &Profile,
+    node: &str,
+    dir: &Path,
+    configurations: &[Configuration],
+    is_accepted: bool,
+) {
     let dir = dir.display();
-    if configurations.is_empty() {
-        console::warning(&format!(
-            "{dir}/{PROFILE} is written, but no configuration: the profile does not balance - resolve the doubts, or \
-             give --accept-unbalanced"
-        ));
+    let missing = match (configurations, is_accepted) {
+        ([], _) => Some("the log has no reads, writes and sizes of records - turn the storage histograms on"),
+        (_, false) => Some("the profile does not balance - resolve the doubts, or give --accept-unbalanced"),
+        _ => None,
+    };
+    if let Some(why) = missing {
+        console::warning(&format!("{dir}/{PROFILE} is written, but no configuration: {why}"));
         return;
     }
     let files_of = |test: Test| -> Vec<String> {

@@ -1,5 +1,6 @@
 //! A profile on the screen and as a page: loads, I/O that reached the drives, checks of the balance.
 
+use load::workload::act::options::Test;
 use report::bars::Bars;
 use report::html::Page;
 use report::table::Table;
@@ -63,9 +64,10 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
 
 /// Title of the I/O of drives: without iostat, no source shows which I/O reached them.
 fn reached_title(profile: &Profile) -> &'static str {
-    match profile.drives.iter().all(|drive| drive.iostat.is_some()) {
-        true => "I/O that reached each drive",
-        false => "I/O of each drive, not confirmed by iostat",
+    match profile.drives.iter().filter(|drive| drive.iostat.is_some()).count() {
+        count if count == profile.drives.len() => "I/O that reached each drive",
+        0 => "I/O of each drive, not confirmed by iostat",
+        _ => "I/O of each drive",
     }
 }
 
@@ -283,7 +285,10 @@ fn reached_rows(profile: &Profile, configurations: &[Configuration]) -> Vec<(Str
         rows.push((name.clone(), by.to_owned(), *predicted));
         rows.extend(iostat.map(|seen| (name, "iostat, without flushes".to_owned(), seen)));
     }
-    rows.extend(configurations.iter().map(|one| (String::new(), format!("{}.conf", one.namespace), one.requested_io)));
+    for Configuration { test, namespace, requested_io, .. } in configurations {
+        let place = if *test == Test::Index { "index device" } else { "" };
+        rows.push((place.to_owned(), format!("{namespace}.conf"), *requested_io));
+    }
     rows
 }
 

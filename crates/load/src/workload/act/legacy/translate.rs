@@ -50,8 +50,8 @@ pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32
 
 /// ACT 1 to 5 ignored keys that they did not know.
 ///
-/// Keys of flashproof that no ACT had were added for flashproof, and stay. If a mandatory key is missing, keys that
-/// nobody knows stay too: the file may be of another program, and the parser then reports these keys first.
+/// Keys of flashproof that no ACT had were added for flashproof, and stay. If a mandatory key is missing, unknown keys
+/// stay, too: the file may be of another program, and the parser then reports these keys first.
 fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
     let lacks_mandatory_key = !missing(lines, act).is_empty();
     let absent: Vec<_> = options_of(test).map(|spec| spec.name).filter(|name| !lines.has(name)).collect();
