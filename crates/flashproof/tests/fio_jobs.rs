@@ -325,6 +325,14 @@ fn a_job_that_ends_within_its_ramp_time_is_reported_whole() {
     assert!((32..5_000).contains(&runtime_ms), "{runtime_ms}");
     assert!(ended.stderr.contains("job \"r\" ended within its ramp_time of 5 s"), "{}", ended.stderr);
     assert!(!ended.stderr.contains("smaller"), "{}", ended.stderr);
+    // A start delay is no time of the job.
+    let (late, _) = as_fio(&bench, &format!("{line} --startdelay=2"), 0);
+    assert!(late[0]["write"]["runtime"].as_u64().unwrap().abs_diff(runtime_ms) < 10, "{}", late[0]["write"]["runtime"]);
+    let (_, ended) = as_fio(&bench, &line.replace("ramp_time=5", "ramp_time=20ms"), 0);
+    assert!(!ended.stderr.contains("smaller") && !ended.stderr.contains("ended within"), "{}", ended.stderr);
+    let both = "--filename=sim: --direct=1 --ramp_time=1 --runtime=2 --group_reporting --name=a --number_ios=4 --name=b --rate_iops=10 --time_based";
+    let (_, ended) = as_fio(&bench, both, 0);
+    assert!(ended.stderr.contains("some clones of job \"a\" ended within its ramp_time of 1 s"), "{}", ended.stderr);
     // A job that outlasts its ramp is measured from its end, also after a start delay.
     let paced = line.replace("--size=32m", "--size=1g --rate_iops=10 --startdelay=2");
     let (jobs, ended) = as_fio(&bench, &paced, 0);

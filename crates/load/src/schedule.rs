@@ -66,6 +66,9 @@ impl Schedule {
         if let Self::Listed(listed) = self {
             return listed.pass_before(end_ns);
         }
+        if let Self::Paused(paused) = self {
+            return paused.pass_before(end_ns);
+        }
         let mut count = 0;
         loop {
             let saved = self.clone();
@@ -253,7 +256,7 @@ impl Listed {
     }
 }
 
-/// When a schedule pauses, and what becomes of the operations due in the pause.
+/// Pauses of a schedule, and the due times of operations within a pause.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pauses {
     pub pause_ns: u64,
@@ -275,14 +278,19 @@ pub struct Paused {
     pause_end_ns: u64,
     /// Sum of the pauses that delay the next operation.
     delay_ns: u64,
+    /// The next instant, if it is already known.
+    ahead_ns: Option<u64>,
 }
 
 impl Paused {
     pub fn new(schedule: Schedule, pauses: Pauses) -> Self {
-        Self { schedule: Box::new(schedule), pauses, ops: 0, pause_end_ns: 0, delay_ns: 0 }
+        Self { schedule: Box::new(schedule), pauses, ops: 0, pause_end_ns: 0, delay_ns: 0, ahead_ns: None }
     }
 
     fn next_ns(&mut self) -> Option<u64> {
+        if let Some(at_ns) = self.ahead_ns.take() {
+            return Some(at_ns);
+        }
         let Pauses { pause_ns, ops, work_ns, delays_rest } = self.pauses;
         let at_ns = self.schedule.next_ns()?.checked_add(self.delay_ns)?.max(self.pause_end_ns);
         self.ops += 1;
@@ -292,6 +300,19 @@ impl Paused {
             self.delay_ns = self.delay_ns.saturating_add(if delays_rest { pause_ns } else { 0 });
         }
         Some(at_ns)
+    }
+
+    /// Skips and counts the instants before `end_ns`, without a copy of the schedule.
+    fn pass_before(&mut self, end_ns: u64) -> u64 {
+        let mut count = 0;
+        while let Some(at_ns) = self.next_ns() {
+            if at_ns >= end_ns {
+                self.ahead_ns = Some(at_ns);
+                break;
+            }
+            count += 1;
+        }
+        count
     }
 }
 
@@ -305,7 +326,15 @@ mod tests {
             let pauses = Pauses { pause_ns: 25_000_000, ops, work_ns: work_ms * 1_000_000, delays_rest };
             let even = Schedule::Even(Even::new(Rate::per_sec(100), 0, 1, 0).unwrap());
             let mut paused = Schedule::Paused(Paused::new(even, pauses));
-            (0..8).map(|_| paused.next_ns().unwrap() / 1_000_000).collect::<Vec<_>>()
+            let mut counted = paused.clone();
+            let due: Vec<_> = (0..8).map(|_| paused.next_ns().unwrap()).collect();
+            let mut passed = 0;
+            for end_ns in (0..due[7]).step_by(5_000_000) {
+                passed += counted.count_before(end_ns);
+                assert_eq!(passed, due.iter().filter(|ns| **ns < end_ns).count() as u64, "{end_ns}");
+            }
+            assert_eq!(counted.next_ns(), Some(due[passed as usize]));
+            due.into_iter().map(|ns| ns / 1_000_000).collect::<Vec<_>>()
         };
         assert_eq!(due_ms(3, 0, false), [0, 10, 20, 45, 45, 50, 75, 75], "without pauses: 0, 10, ... 70");
         assert_eq!(due_ms(3, 0, true), [0, 10, 20, 55, 65, 75, 110, 120]);

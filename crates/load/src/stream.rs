@@ -93,10 +93,15 @@ pub trait Stream: Debug + Send {
         (u32::MAX, 0)
     }
 
-    /// Gets every operation that completed or was lost; the outcome of a lost operation is [`LOST`]. A returned
-    /// operation follows at once in the same slot, such as a cache write after its read.
+    /// Gets every operation that completed. A returned operation follows at once in the same slot, such as a cache
+    /// write after its read.
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
         None
+    }
+
+    /// Gets every operation that was lost: never issued, or never completed. A returned operation is lost, too.
+    fn on_loss(&mut self, request: &Request) -> Option<Request> {
+        self.on_completion(request, LOST)
     }
 
     /// The cell of all operations; only for a stream that never ends and whose operations have no followers.
@@ -139,7 +144,7 @@ fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, on_lost: &mut dy
         }
         while let Some(request) = pending {
             on_lost(request.cell, 1);
-            pending = stream.on_completion(&request, LOST);
+            pending = stream.on_loss(&request);
         }
     }
 }

@@ -9,7 +9,7 @@
 use super::{EndCause, Shard, Whose};
 use crate::plan::{Arrival, Lane, Limit};
 use crate::schedule::Schedule;
-use crate::stream::{LOST, Request};
+use crate::stream::Request;
 use engine::BlockEngine;
 use results::counts::Backlog;
 use std::collections::{BTreeMap, VecDeque};
@@ -223,7 +223,7 @@ impl<W: BlockEngine> Shard<W> {
         for slot in in_flight {
             let last_back_ns = self.silence.last_back_ns(slot.request.cell);
             self.recorder.lost(slot.request.cell, slot.intended_ns, last_back_ns);
-            let follower = self.lanes[slot.lane as usize].stream.on_completion(&slot.request, LOST);
+            let follower = self.lanes[slot.lane as usize].stream.on_loss(&slot.request);
             follower.into_iter().for_each(|request| self.count_chain(slot.lane, request, slot.intended_ns, false));
         }
         for slot in std::mem::take(&mut self.unsalted) {
@@ -270,7 +270,7 @@ impl<W: BlockEngine> Shard<W> {
         let mut follower = Some(request);
         while let Some(request) = follower {
             self.recorder.unissued(request.cell, intended_ns, 1, u64::from(is_ours));
-            follower = self.lanes[lane as usize].stream.on_completion(&request, LOST);
+            follower = self.lanes[lane as usize].stream.on_loss(&request);
         }
     }
 }

@@ -132,13 +132,14 @@ impl FioRun {
             let Some(Size::Bytes(size)) = job.size.filter(|_| is_plain) else { return None };
             let (threads, done_bytes) = (|| self.load.threads_of(number), bytes_of(number));
             let is_alone = threads().all(|thread| Arc::ptr_eq(&thread.job, job));
-            let is_measured = !threads().any(JobClone::is_done_in_ramp) || done_bytes > 0;
+            let is_measured = job.ramp_ns == 0 || (self.is_done_in_ramp(number) && done_bytes > 0);
             let is_whole = is_alone
                 && is_measured
                 && threads().all(|thread| thread.is_done() && thread.progress.failure().is_none());
             let names = job.names(0).len() as u64;
             let (unit, of_file) = (job.unit_bytes(), size / names);
-            let planned_bytes = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
+            let planned_bytes =
+                (of_file / unit * unit * names).saturating_mul(job.loops).saturating_mul(entry.threads.len() as u64);
             let failed = self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0);
             (is_whole && !job.time_based && !job.trim_write && !failed && done_bytes < planned_bytes).then(|| {
                 format!(
@@ -158,14 +159,25 @@ impl FioRun {
         self.load.threads.iter().all(JobClone::is_done_in_ramp)
     }
 
+    /// True if all clones of an entry ended within their ramp time.
+    fn is_done_in_ramp(&self, entry: usize) -> bool {
+        self.load.threads_of(entry).all(JobClone::is_done_in_ramp)
+    }
+
     /// Jobs that ended within their ramp time, a sentence each.
     pub fn ended_in_ramp(&self) -> Vec<String> {
         let ended = self.load.entries.iter().enumerate().filter(|(number, _)| {
             let mut threads = self.load.threads_of(*number);
-            threads.all(JobClone::is_done_in_ramp)
+            threads.any(JobClone::is_done_in_ramp)
         });
         let sentence = |(number, entry): (usize, &ReportEntry)| {
             let (name, ramp) = (quoted(&entry.job.name), units::duration(entry.job.ramp_ns));
+            if !self.is_done_in_ramp(number) {
+                return format!(
+                    "some clones of job {name} ended within its ramp_time of {ramp}, others later: its numbers mix whole \
+                     clones with parts after the ramp time - give a shorter ramp_time, or more work"
+                );
+            }
             match self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0) {
                 true => format!(
                     "job {name} ended within its ramp_time of {ramp}, so its report covers the whole job, without a warm-up"
@@ -290,7 +302,9 @@ impl FioRun {
             let level_ops = |level: usize| threads().map(|thread| thread.progress.levels[level].get()).sum();
             let counts_from_ns =
                 Some(counts_from_ns(&self.load, number)).filter(|from_ns| *from_ns < self.totals.ran_ns);
-            let begin_ns = counts_from_ns.unwrap_or_default().max(entry.job.from_ns());
+            // If the ramp time is measured, counting begins before the start delay.
+            let from_ns = if self.is_done_in_ramp(number) { entry.job.start_delay_ns } else { entry.job.from_ns() };
+            let begin_ns = counts_from_ns.unwrap_or_default().max(from_ns);
             let end_ns = self.end_ns(number, &kinds);
             JobReport {
                 name: entry.job.name.clone(),

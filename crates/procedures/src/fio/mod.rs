@@ -24,8 +24,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Runs `layouts`, each of which writes a missing file that is to be read. `request` creates the request for a run of a
-/// load into a directory.
+/// Runs `layouts`, each of which writes or extends a file that is to be read. `request` creates the request for a run of
+/// a load into a directory.
 pub fn lay_out<'a>(
     layouts: Vec<FioLoad>,
     signal_handler: &SignalHandler,

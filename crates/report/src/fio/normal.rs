@@ -173,7 +173,7 @@ fn group_text(group: usize, page: &FioReport<'_>) -> String {
         let [[total, lowest, highest], [total_k, lowest_k, highest_k]] =
             [true, false].map(|binary| rates.map(|rate| short(rate, 4, binary, "B/s")));
         let [io, io_k] = [true, false].map(|binary| short(bytes, 4, binary, "B"));
-        let [shortest, longest] = [shortest_ns, longest_ns].map(|ns| ns / 1_000_000);
+        let [shortest, longest] = [shortest_ns, longest_ns].map(|ns| (ns / 1_000_000).max(1));
         text += &format!(
             "{label:>7}: bw={total} ({total_k}), {lowest}-{highest} ({lowest_k}-{highest_k}), io={io} ({io_k}), run={shortest}-{longest}msec\n"
         );

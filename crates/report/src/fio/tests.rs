@@ -114,6 +114,8 @@ fn a_job_that_began_late_ran_for_less() {
     let json: Value = serde_json::from_str(&json(&page, false)).unwrap();
     let read = &json["jobs"][0]["read"];
     assert_eq!((&read["runtime"], &read["iops"]), (&1_000.into(), &2_000.0.into()));
+    page.jobs[0].kinds_ns = [MS / 2; KINDS];
+    assert!(normal(&page).contains("run=1-1msec"), "as in fio, a run has at least 1 ms");
 }
 
 #[test]

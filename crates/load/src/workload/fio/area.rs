@@ -159,7 +159,8 @@ pub(super) fn new_area(
             "the job's range of {len} bytes is smaller than an operation of {largest} bytes - raise size or lower bs"
         )));
     }
-    let used_bytes = job.stepped_bytes(len, device_bytes - start).unwrap_or(used_bytes);
+    let stepped_bytes = job.stepped_bytes(len, device_bytes - start).filter(|_| zones.is_none());
+    let used_bytes = stepped_bytes.unwrap_or(used_bytes);
     let needs_alignment = job.direct || job.does[2];
     let min_io = u64::from(shape.min_io_bytes);
     let is_unaligned = |bytes: &u64| !bytes.is_multiple_of(min_io);

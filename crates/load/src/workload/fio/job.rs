@@ -380,11 +380,12 @@ impl Job {
         }
         let iops = self.rate(if self.trim_write { TRIMS } else { kind })?.per_sec_f64();
         let Some(Pauses { pause_ns, ops, work_ns, delays_rest }) = self.rate_pauses() else { return Some(iops) };
-        // Operations of a cycle without its pause, and the time in which they are due.
         let pause = pause_ns as f64 / 1e9;
-        let work = if ops > 0 { ops as f64 / iops } else { work_ns as f64 / 1e9 };
+        // Operations between two pauses: the limit that is reached first.
+        let ops_of_work = if work_ns > 0 { (work_ns as f64 * iops / 1e9).ceil() } else { f64::INFINITY };
+        let cycle_ops = if ops > 0 { ops_of_work.min(ops as f64) } else { ops_of_work };
         Some(match (delays_rest, ops) {
-            (true, _) => iops * work / (work + pause),
+            (true, _) => cycle_ops / (cycle_ops / iops + pause),
             // The operations that were due in a pause are due at its end, but no more than the next pause allows.
             (false, 1..) => iops.min(ops as f64 / pause),
             (false, 0) => iops,

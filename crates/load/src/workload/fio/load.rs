@@ -20,7 +20,7 @@ use results::units::{self, quoted};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use sys::call::MapAccess;
 use sys::process;
 
@@ -185,7 +185,9 @@ impl FioLoad {
     pub fn reset(&mut self) {
         let groups = self.entries.iter().map(|entry| entry.group);
         let (first_group, last_group) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
-        let group_ends_ns: Arc<[AtomicU64]> = (first_group..=last_group).map(|_| AtomicU64::new(u64::MAX)).collect();
+        // One more than there are groups: the last is for later runs.
+        let group_ends_ns: Arc<[AtomicU64]> =
+            (first_group..=last_group + 1).map(|_| AtomicU64::new(u64::MAX)).collect();
         let exits = |job: &Job| job.exit_all || job.exit_all_on_error;
         let any_exits = self.jobs().any(|job| exits(job));
         let begin_ns = |job: &Job| job.start_delay_ns.saturating_add(job.ramp_ns);
@@ -197,7 +199,8 @@ impl FioLoad {
             let ended_groups = match job.exit_what {
                 _ if !exits(job) => 0..0,
                 ExitWhat::Group => own_group..own_group + 1,
-                ExitWhat::Stonewall | ExitWhat::All => 0..group_ends_ns.len(),
+                ExitWhat::Stonewall => 0..group_ends_ns.len() - 1,
+                ExitWhat::All => 0..group_ends_ns.len(),
             };
             *thread = JobClone {
                 steady: by_entry[thread.entry].clone(),
@@ -207,9 +210,12 @@ impl FioLoad {
         }
     }
 
-    /// True if a job ends this run and all later runs (`exit_what=all`).
+    /// True if a job ended this run and all later runs (`exit_what=all`).
     pub fn ends_all_runs(&self) -> bool {
+        let ends_later =
+            |exit: &ExitGroups| exit.groups.last().is_some_and(|end_ns| end_ns.load(Ordering::Relaxed) < u64::MAX);
         self.jobs().any(|job| job.exit_all && job.exit_what == ExitWhat::All)
+            || self.threads.iter().filter_map(|thread| thread.exit.as_ref()).any(ends_later)
     }
 
     /// The clones that use `device`.

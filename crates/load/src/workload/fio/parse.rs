@@ -48,7 +48,8 @@ impl OptionValue<'_> {
 
     /// Bytes of an operation.
     pub(super) fn block_bytes(self) -> Result<u64, String> {
-        if self.text.contains('-') && size_range(self).is_ok() {
+        let is_size = |text| number(text, Unit::Kilo(self.kb_base)).is_ok();
+        if self.text.split_once('-').is_some_and(|(min, max)| is_size(min) && is_size(max)) {
             return Err(format!("a range of sizes is bsrange={}", self.text));
         }
         match number(self.text, Unit::Kilo(self.kb_base))? {

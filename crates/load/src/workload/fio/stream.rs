@@ -121,7 +121,7 @@ impl FioStream {
         self.stop(at_ns);
         if !std::mem::replace(&mut self.state.is_done, true) {
             self.thread.progress.lanes_done.add(1);
-            self.thread.progress.done_ns.set(at_ns);
+            self.thread.progress.done_ns.raise(at_ns);
         }
     }
 
@@ -371,8 +371,8 @@ impl FioStream {
         Some(self.flush(self.state.end_flushes, OpKind::FlushFile))
     }
 
-    /// Reports the arrivals of a stream with a single direction, divided evenly over its areas. `None`: mixed
-    /// directions, or a log.
+    /// Reports the arrivals of a stream with a single direction, divided evenly over its areas, or all on the
+    /// current file if the files are used one by one. `None`: mixed directions, or a log.
     fn count_arrivals(&self, arrivals: u64, on_cell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
         if self.thread.job.iolog.is_some() {
@@ -380,11 +380,38 @@ impl FioStream {
         }
         let mean = self.thread.job.sizes[direction].mean_bytes().max(1.0);
         let ops_max = self.ops_left.min((self.bytes_left as f64 / mean).ceil() as u64);
-        let (count, areas) = (arrivals.min(ops_max), self.areas.len() as u64);
-        for (number, area) in (0..).zip(&self.areas) {
-            on_cell(self.cells[direction] + u32::from(area.target), count / areas + u64::from(number < count % areas));
+        let current_file = if self.state.file_left > 0 { self.state.file } else { self.state.next_file };
+        let areas = match self.thread.job.file_order {
+            FileOrder::OneByOne => &self.areas[current_file..=current_file],
+            FileOrder::InTurn | FileOrder::Random => &self.areas,
+        };
+        let (count, parts) = (arrivals.min(ops_max), areas.len() as u64);
+        for (number, area) in (0..).zip(areas) {
+            on_cell(self.cells[direction] + u32::from(area.target), count / parts + u64::from(number < count % parts));
         }
         Some(())
+    }
+
+    /// Counts an operation that completed or was lost. Returns the operation that follows in the same slot.
+    fn end_op(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
+        if self.verify.is_some()
+            && let Some(address) = self.address(request)
+            && let Some(verify) = &mut self.verify
+        {
+            match request.kind {
+                OpKind::Write => verify.on_write_completed(address, request.len as usize, outcome.is_done()),
+                OpKind::Read if !outcome.is_done() && self.checked_buffers == Some(request.buffers) => {
+                    verify.not_read(address, request.len as usize)
+                }
+                _ => {}
+            }
+        }
+        if let Some(next) = self.follow_up(request) {
+            return Some(next);
+        }
+        self.thread.progress.end();
+        self.state.in_flight = self.state.in_flight.saturating_sub(1);
+        None
     }
 }
 
@@ -457,28 +484,18 @@ impl Stream for FioStream {
         if !outcome.is_done() && self.thread.job.exit_all_on_error {
             self.fail();
         }
-        if self.verify.is_some()
-            && let Some(address) = self.address(request)
-            && let Some(verify) = &mut self.verify
-        {
-            match request.kind {
-                OpKind::Write => verify.on_write_completed(address, request.len as usize, outcome.is_done()),
-                OpKind::Read if !outcome.is_done() && self.checked_buffers == Some(request.buffers) => {
-                    verify.not_read(address, request.len as usize)
-                }
-                _ => {}
-            }
-        }
-        if let Some(next) = self.follow_up(request) {
-            return Some(next);
-        }
-        self.thread.progress.end();
-        self.state.in_flight = self.state.in_flight.saturating_sub(1);
-        None
+        self.end_op(request, outcome)
+    }
+
+    fn on_loss(&mut self, request: &Request) -> Option<Request> {
+        self.end_op(request, LOST)
     }
 
     fn on_times(&mut self, request: &Request, times: &Times) {
         self.state.now_ns = times.completed_ns();
+        if self.state.is_done {
+            self.thread.progress.done_ns.raise(self.state.now_ns);
+        }
         if self.reads_back_at_end() {
             self.count_phase();
         }
@@ -581,7 +598,7 @@ impl Stream for FioStream {
         for _ in 0..arrivals {
             let Some(request) = self.next() else { return };
             on_lost(request.cell, 1);
-            self.on_completion(&request, LOST);
+            self.on_loss(&request);
         }
     }
 }

@@ -346,6 +346,8 @@ fn what_cannot_be_is_named_and_nothing_runs() {
         assert!(error.lines().count() == 1, "{error}");
     }
     assert!(read("").unwrap_err().contains("there is no job"));
+    let dashes = "1-".repeat(60_000);
+    assert!(read(&format!("{job}bs={dashes}1")).unwrap_err().contains("is not a unit"), "no stack overflow");
     assert!(read("[a]\nnumjobs=4096\n[b]").unwrap_err().contains("at most 4096"));
     let (_, warnings) = read(&format!("{job}thread\nrefill_buffers")).unwrap();
     assert_eq!(warnings, ["a.fio:3: thread has no effect: the option changes only how fio itself runs or counts"]);
@@ -503,7 +505,15 @@ fn pauses_and_a_rate_go_together() {
     };
     assert_eq!(iops("thinktime_blocks=2"), 40.0, "two operations in 50 ms");
     assert_eq!(iops("thinktime_blocks=10"), 100.0, "ten operations in 100 ms: the job catches up");
-    assert!((iops("thinktime_blocks=10\nrate_ignore_thinktime=1") - 10.0 / 0.15).abs() < 0.01);
+    for (limits, ops) in [
+        ("thinktime_blocks=10", 10.0),
+        ("thinktime_iotime=25ms", 3.0),
+        ("thinktime_blocks=10\nthinktime_iotime=20ms", 2.0),
+        ("thinktime_blocks=2\nthinktime_iotime=1s", 2.0),
+    ] {
+        let offered = iops(&format!("{limits}\nrate_ignore_thinktime=1"));
+        assert!((offered - ops / (ops / 100.0 + 0.05)).abs() < 0.01, "{limits}: {offered}");
+    }
     let plan = build(&loads[0], 1 << 20, 1).unwrap().shards.remove(0);
     assert!(matches!(plan.lanes[0].arrival, Arrival::Scheduled(_)) && plan.limits[0].slots == 8);
 }
@@ -527,7 +537,7 @@ fn what_fio_takes_with_a_warning_runs_with_a_notice() {
     }
     assert_eq!(job("ioengine=aio").0.is_sync_engine, job("ioengine=libaio").0.is_sync_engine);
     // Targets of the operations on three files of two blocks each.
-    let files = |more: &str| {
+    let stream = |more: &str| {
         let (loads, _) = read(&format!("[a]\nsize=24k\nnrfiles=3\nrw=read\n{more}")).unwrap();
         let shapes: Vec<_> = loads[0]
             .devices
@@ -535,11 +545,22 @@ fn what_fio_takes_with_a_warning_runs_with_a_notice() {
             .zip(0..)
             .map(|(name, at)| DeviceShape::new(name.as_str(), at, 8_192, 512))
             .collect();
-        let mut stream = planned(&loads[0], &shapes, 1).unwrap().0.shards.remove(0).lanes.remove(0).stream;
+        planned(&loads[0], &shapes, 1).unwrap().0.shards.remove(0).lanes.remove(0).stream
+    };
+    let files = |more: &str| {
+        let mut stream = stream(more);
         std::iter::from_fn(|| stream.next()).map(|request| request.target).collect::<Vec<_>>()
     };
     assert_eq!(files(""), [0, 1, 2, 0, 1, 2]);
     assert_eq!(files("file_service_type=roundrobin:2"), [0, 0, 1, 1, 2, 2]);
     assert_eq!(files("file_service_type=sequential\nbs=4k"), [0, 0, 1, 1, 2, 2]);
+    // Operations that are due wait for the file that is in use.
+    let mut one_by_one = stream("file_service_type=sequential\nbs=4k");
+    for cell in [0, 0, 1, 1, 2] {
+        let mut seen = Vec::new();
+        one_by_one.expect(1, &mut |cell, count| seen.push((cell, count)));
+        assert_eq!(seen, [(cell, 1)]);
+        assert_eq!(one_by_one.next().map(|request| request.cell), Some(cell));
+    }
     assert!(files("file_service_type=random:3")[..3].windows(2).all(|pair| pair[0] == pair[1]));
 }

@@ -136,6 +136,12 @@ impl Counter {
         self.0.store(value, Ordering::Relaxed);
     }
 
+    /// Sets the counter to `value`, if that is greater.
+    #[inline]
+    pub(super) fn raise(&self, value: u64) {
+        self.set(self.get().max(value));
+    }
+
     #[inline]
     pub(super) fn add(&self, value: u64) {
         self.set(self.get() + value);
@@ -168,7 +174,7 @@ pub struct Progress {
     pub phases_ns: [Counter; 2],
     /// Lanes that completed their work before their time was over.
     pub lanes_done: Counter,
-    /// When the last of these lanes was done, nanoseconds of the run.
+    /// End of the last of these lanes, nanoseconds of the run.
     pub done_ns: Counter,
 }
 
@@ -212,7 +218,7 @@ impl Progress {
 /// Ends jobs together (`exitall`).
 #[derive(Debug, Clone)]
 pub(super) struct ExitGroups {
-    /// For each group of the run: the end of the group's jobs, nanoseconds since the run began.
+    /// For each group of the run, and last for all later runs: the end of the jobs, nanoseconds since the run began.
     pub(super) groups: Arc<[AtomicU64]>,
     /// Index of this job's group in `groups`.
     pub(super) own_group: usize,

@@ -23,6 +23,9 @@ fn operations_stay_in_a_window_that_moves_on() {
     let seen = blocks("rw=read bs=64k size=512k zonesize=128k zoneskip=384k");
     assert_eq!(seen, [0, 1, 8, 9, 0, 1, 8, 9]);
     assert_eq!(blocks("rw=read bs=64k size=256k zonemode=none"), [0, 1, 2, 3]);
+    // Steps within a window.
+    let seen = blocks("rw=read:64k bs=64k size=1m zonesize=256k");
+    assert_eq!(seen, [0, 2, 0, 2, 4, 6, 4, 6, 8, 10, 8, 10, 12, 14, 12, 14]);
     for (lines, says) in [("zonemode=strided", "give zonesize"), ("zonesize=2m", "is larger than")] {
         let (loads, _) = read(&format!("[a]\nfilename=sim:\n{lines}")).unwrap();
         let error = build(&loads[0], 1 << 20, 1).map(|_| ()).unwrap_err();
@@ -122,4 +125,23 @@ fn operations_of_a_log_come_in_its_order_at_its_times() {
     assert_eq!(loads[0].stream_names(), ["a-reads", "a-writes", "a-flushes"]);
     let error = build(&loads[0], 8_192, 1).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("write of 4096 bytes at 8192, beyond the 8192 bytes"), "{error}");
+}
+
+#[test]
+fn a_failed_operation_ends_other_jobs_and_a_lost_one_does_not() {
+    for (exit_what, ends_later_runs) in [("stonewall", false), ("all", true)] {
+        let text = format!(
+            "[a]\nfilename=sim:\nrw=randrw\nnumber_ios=9\nexitall_on_error=1\nexit_what={exit_what}\n[b]\nfilename=sim:"
+        );
+        let (loads, _) = read(&text).unwrap();
+        let mut stream = build(&loads[0], 1 << 20, 1).unwrap().shards.remove(0).lanes.remove(0).stream;
+        let mut lost_ops = 0;
+        for _ in 0..2 {
+            stream.lose(4, &mut |_, count| lost_ops += count);
+        }
+        assert_eq!((lost_ops, loads[0].threads[1].ended_ns()), (8, u64::MAX));
+        let last = stream.next().unwrap();
+        stream.on_completion(&last, Outcome::Short(0));
+        assert_eq!((loads[0].threads[1].ended_ns(), loads[0].ends_all_runs()), (0, ends_later_runs));
+    }
 }
