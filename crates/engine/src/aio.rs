@@ -23,12 +23,7 @@ impl Aio {
         })?;
         // All threads start before the run: starting one takes time and can fail.
         let threads = Threads::new(WORKERS_MAX, &targets, Setup { memory_bytes: 0, ..setup })?;
-        let limits = QueueSupport {
-            deallocates: false,
-            writes_back: false,
-            gives_back: true,
-            names_streams: false,
-        };
+        let limits = QueueSupport { deallocates: false, writes_back: false, gives_back: true, names_streams: false };
         Ok(Self::on(queue, targets, limits, Some(threads), setup))
     }
 }

@@ -16,6 +16,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::{Cursor, Read};
 
+/// Line of a number, behind a prefix.
+type Format<'a> = &'a dyn Fn(usize, &str) -> String;
+
 fn captured() -> String {
     let path = format!("{}/tests/data/ce-8.0.0.15/aerospike.log.zst", env!("CARGO_MANIFEST_DIR"));
     let mut text = String::new();
@@ -270,7 +273,7 @@ fn a_prefix_changes_nothing_and_tells_nodes_apart() {
     let stamp = |n: usize| format!("2026-11-20T23:{:02}:{:02}.{n:09}Z", n / 600 % 60, n / 10 % 60);
     let compose = |n: usize, line: &str| format!("aerospike-1  | {} {line}", stamp(n));
     let json = |n: usize, line: &str| serde_json::json!({"log": format!("{line}\n"), "time": stamp(n)}).to_string();
-    let formats: [&dyn Fn(usize, &str) -> String; 10] = [
+    let formats: [Format<'_>; 10] = [
         &|_, line| format!("aerospike-1  | {line}"),
         &|n, line| format!("{} stdout F {line}", stamp(n)),
         &|_, line| format!("[pod/aerospike-0/aerospike-server] {line}"),

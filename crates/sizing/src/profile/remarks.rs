@@ -9,18 +9,27 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Namespaces and devices that a remark names.
 const SUBJECTS_SHOWN: usize = 8;
 
+/// Named lines of one meaning.
+#[derive(Default)]
+struct Events {
+    /// Namespaces and devices.
+    subjects: BTreeSet<String>,
+    /// First and last time of each series of lines.
+    periods: Vec<(Timestamp, Timestamp)>,
+}
+
 impl NodeSources<'_> {
     /// A sentence for each meaning of named lines, with namespaces and devices, times, and whether these are in `window`.
     pub(super) fn events(&self, window: Window) -> Vec<String> {
-        let mut by_meaning: BTreeMap<&str, (BTreeSet<String>, Vec<(Timestamp, Timestamp)>)> = BTreeMap::new();
+        let mut by_meaning = BTreeMap::<&str, Events>::new();
         for (kind, subject, periods) in self.log.events.iter() {
             let Treatment::Named(meaning) = kind.treatment else { continue };
-            let (subjects, all_periods) = by_meaning.entry(meaning).or_default();
+            let events = by_meaning.entry(meaning).or_default();
             let is_namespace = !subject.is_empty() && !subject.starts_with('/');
-            subjects.insert(if is_namespace { format!("{{{subject}}}") } else { subject.to_owned() });
-            all_periods.extend(periods);
+            events.subjects.insert(if is_namespace { format!("{{{subject}}}") } else { subject.to_owned() });
+            events.periods.extend(periods);
         }
-        let sentence = |(meaning, (subjects, mut periods)): (&str, (BTreeSet<String>, Vec<_>))| {
+        let sentence = |(meaning, Events { subjects, mut periods }): (&str, Events)| {
             periods.sort_unstable();
             let shown = subjects.iter().filter(|subject| !subject.is_empty()).take(SUBJECTS_SHOWN);
             let about: String = shown.map(|subject| format!(", {subject}")).collect();
