@@ -166,8 +166,11 @@ pub const KINDS: &[LineKind] = &[
     kind("ticker.c", "} special-errors: ", "3.16 to 8.1", NO_IO),
 ];
 
+/// The rows of each file: index, and the texts that a line contains.
+type RowsByFile = HashMap<&'static [u8], Vec<(usize, Vec<Finder<'static>>)>>;
+
 /// The rows of each file, in the order of the table, with searchers for their texts.
-static ROWS: LazyLock<HashMap<&[u8], Vec<(usize, Vec<Finder<'static>>)>>> = LazyLock::new(|| {
+static ROWS: LazyLock<RowsByFile> = LazyLock::new(|| {
     let mut rows: HashMap<_, Vec<_>> = HashMap::new();
     for (row, kind) in KINDS.iter().enumerate() {
         for file in kind.files.split(' ') {
