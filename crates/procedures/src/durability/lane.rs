@@ -25,7 +25,7 @@ pub(super) struct LaneError {
     pub outcome: Outcome,
 }
 
-/// One phrase for each distinct error. An error of a vanished drive comes first.
+/// Phrases for the distinct errors, joined. An error of a vanished drive comes first.
 pub(super) fn in_words(errors: &[LaneError]) -> String {
     let mut groups = grouped(errors.iter().map(|error| (error.outcome, error)));
     groups.sort_by_key(|(outcome, _)| !outcome.is_of_vanished_drive());

@@ -337,14 +337,17 @@ impl Shared {
         }
     }
 
+    fn has_device_failed(&self) -> bool {
+        matches!(self.lock().stop, Some(Stop::Device))
+    }
+
     fn is_node_gone(&self) -> bool {
         self.sysfs_dir.as_ref().is_some_and(|dir| !dir.exists())
     }
 
     /// True if the drive is known to have lost its power or its link during the writes.
     fn has_drive_vanished(&self) -> bool {
-        let has_failed = matches!(self.lock().stop, Some(Stop::Device));
-        has_failed && (self.lock().has_error_of_vanished_drive() || self.is_node_gone())
+        self.has_device_failed() && (self.lock().has_error_of_vanished_drive() || self.is_node_gone())
     }
 
     /// True if the drive failed, but every lane could read afterwards: the drive has power.
@@ -354,8 +357,11 @@ impl Shared {
 
     /// If it is unknown whether a failed drive has power, waits until its device node is gone.
     fn wait_for_vanished_drive(&self, request: &Request<'_>, end_signals: &EndSignals) {
-        let has_failed = matches!(self.lock().stop, Some(Stop::Device));
-        if !has_failed || self.has_drive_vanished() || self.does_drive_answer() || self.sysfs_dir.is_none() {
+        if !self.has_device_failed()
+            || self.has_drive_vanished()
+            || self.does_drive_answer()
+            || self.sysfs_dir.is_none()
+        {
             return;
         }
         console::warning(&format!(

@@ -1,6 +1,6 @@
 //! All kinds of lines that a server logs about its devices and namespaces, and the effect of each kind on a profile.
 //!
-//! One table decides for the reader, for the profile's remarks and for docs/server-log.md. A line of a device or a
+//! The table decides for the reader, for the profile's remarks and for docs/server-log.md. A line of a device or a
 //! namespace that no row describes is reported as unknown. Source of the texts: drv_ssd.c, drv_mem.c, ticker.c,
 //! storage.c, namespace.c and truncate.c of releases 4.0 to 8.1, and published logs of 3.8 and 3.9.
 

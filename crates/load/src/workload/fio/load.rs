@@ -185,7 +185,7 @@ impl FioLoad {
     pub fn reset(&mut self) {
         let groups = self.entries.iter().map(|entry| entry.group);
         let (first_group, last_group) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
-        // One more than there are groups: the last is for later runs.
+        // The entry after those of the groups is for later runs.
         let group_ends_ns: Arc<[AtomicU64]> =
             (first_group..=last_group + 1).map(|_| AtomicU64::new(u64::MAX)).collect();
         let exits = |job: &Job| job.exit_all || job.exit_all_on_error;
