@@ -3,9 +3,9 @@
 use super::HistogramQuery;
 use crate::lines::{Repeats, Skipped};
 use crate::server_log::order::{self, LogFile};
-use crate::server_log::prefix::Prefixes;
+use crate::server_log::prefix::{Prefixes, SourcedLine};
 use crate::server_log::text::{self, DUMP};
-use crate::server_log::{LogError, Stamps, Unit, same_node};
+use crate::server_log::{LogError, Unit, same_node};
 use crate::source::{ReadError, Source};
 use jiff::civil::DateTime;
 use memchr::memmem::Finder;
@@ -70,7 +70,6 @@ struct Scanner<'a> {
     query: &'a HistogramQuery,
     names_a_namespace: bool,
     dump: Finder<'static>,
-    stamps: Stamps,
     prefixes: Prefixes,
     result: ScanResult,
     open_dump: Option<(ScannedDump, u64)>,
@@ -89,7 +88,6 @@ impl<'a> Scanner<'a> {
             query,
             names_a_namespace: query.names_a_namespace(),
             dump: Finder::new(DUMP),
-            stamps: Stamps::default(),
             prefixes: Prefixes::default(),
             result: ScanResult::default(),
             open_dump: None,
@@ -138,12 +136,12 @@ impl<'a> Scanner<'a> {
 
     /// Reads a line; returns the node's id, if the line contains it.
     fn line(&mut self, line: &[u8]) -> Option<String> {
-        let (_, line) = self.prefixes.split(line)?;
+        let SourcedLine { line, stamp, stamp_bytes, .. } = self.prefixes.split(line)?;
         if self.repeats.is_repeat(&line) {
             self.repeated += 1;
             return None;
         }
-        let (stamp, message) = self.stamps.split(&line)?;
+        let message = &line[stamp_bytes..];
         self.result.tail = Some(stamp.local);
         self.result.head.get_or_insert(stamp.local);
         self.result.followed = true;

@@ -4,7 +4,7 @@ mod starts;
 
 use super::kinds::{self, KINDS, Treatment};
 use super::order::{add_steps, is_between};
-use super::text::{self, DumpHeader, LogMessage, Stamp, Stamps};
+use super::text::{self, DumpHeader, LogMessage, Stamp};
 use super::{BUCKETS, Dump, LinePosition, LogError, Oddities, Oddity, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Repeats, Skipped};
 use jiff::{SignedDuration, Timestamp};
@@ -35,7 +35,6 @@ pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
 pub(super) struct Collector {
     log: ServerLog,
     oddities: Oddities,
-    stamps: Stamps,
     /// The histogram to which the next buckets belong.
     open_dump: Option<OpenDump>,
     /// The unfinished last line of a file: the next file may have the rest.
@@ -105,14 +104,21 @@ impl Collector {
         // The rest of the previous file's last line was not found: the incomplete line is read as it is.
         if !self.cut_line.is_empty() {
             let cut = std::mem::take(&mut self.cut_line);
-            self.line(&cut, LinePosition { file, line: 0 });
+            self.line(&cut, text::split(&cut), LinePosition { file, line: 0 });
         }
     }
 
-    /// Reads the line `number` of a file. Errors: the line is of another node than earlier lines.
-    pub(super) fn read(&mut self, line: &[u8], is_complete: bool, file: &str, number: u64) -> Result<(), LogError> {
+    /// Reads the line `number` of a file. `stamped`: its stamp and the text after the stamp. Errors: the line is of another node than earlier lines.
+    pub(super) fn read(
+        &mut self,
+        line: &[u8],
+        stamped: Option<(Stamp, &[u8])>,
+        is_complete: bool,
+        file: &str,
+        number: u64,
+    ) -> Result<(), LogError> {
         if is_complete {
-            self.line(line, LinePosition { file, line: number });
+            self.line(line, stamped, LinePosition { file, line: number });
         } else {
             self.cut_line = line.to_vec();
         }
@@ -132,7 +138,8 @@ impl Collector {
             return self.oddities.count(Oddity::Unstamped, position, head);
         }
         self.oddities.count(Oddity::Joined, position, head);
-        self.line(&[&cut[..], head].concat(), position);
+        let line = [&cut[..], head].concat();
+        self.line(&line, text::split(&line), position);
     }
 
     pub(super) fn finish(mut self) -> ServerLog {
@@ -144,7 +151,7 @@ impl Collector {
                 "{file}: the last line is incomplete and left out; the server may still be writing it"
             ));
         } else if !cut.is_empty() {
-            self.line(&cut, LinePosition { file: &file, line: 0 });
+            self.line(&cut, text::split(&cut), LinePosition { file: &file, line: 0 });
         }
         self.close(LinePosition { file: &file, line: 0 });
         if self.nul_bytes > 0 {
@@ -183,8 +190,8 @@ impl Collector {
         self.log
     }
 
-    fn line(&mut self, line: &[u8], position: LinePosition<'_>) {
-        let Some((stamp, after_stamp)) = self.stamps.split(line) else {
+    fn line(&mut self, line: &[u8], stamped: Option<(Stamp, &[u8])>, position: LinePosition<'_>) {
+        let Some((stamp, after_stamp)) = stamped else {
             if !line.is_empty() {
                 self.oddities.count(Oddity::Unstamped, position, line);
             }

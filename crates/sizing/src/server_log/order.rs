@@ -9,7 +9,7 @@
 
 use super::collect::{CLOCK_SET, Collector};
 use super::prefix::Prefixes;
-use super::text::{self, Stamps};
+use super::text;
 use super::{LogError, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Lines};
 use crate::source::{ReadError, Source};
@@ -128,7 +128,7 @@ fn of_nodes(nodes: Vec<NodeLog>) -> Result<Vec<ServerLog>, LogError> {
 fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
     let (name, input) = source.into_parts();
     let mut lines = Lines::new(input);
-    let (mut stamps, mut prefixes) = (Stamps::default(), Prefixes::default());
+    let mut prefixes = Prefixes::default();
     let (mut head, mut description, mut source_of_file) = (Vec::new(), None, None);
     let (mut unstamped, mut unstamped_bytes) = (0, 0);
     let mut first = None;
@@ -138,12 +138,10 @@ fn begin(source: Source) -> Result<Result<LogFile, String>, LogError> {
         let number = lines.number + 1;
         let (skipped, read) = (lines.skipped, lines.read_bytes);
         let Some(line) = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })? else { break };
-        if let Some((of, server_line)) = prefixes.split(line.bytes)
-            && let Some((stamp, rest)) = stamps.split(&server_line)
-        {
-            first = first.filter(|first| *first >= CLOCK_SET).or(Some(stamp.instant()));
-            if source_of_file.get_or_insert_with(|| of.to_owned()) == of {
-                node = node.or_else(|| text::parts(rest).and_then(text::node_id));
+        if let Some(found) = prefixes.split(line.bytes) {
+            first = first.filter(|first| *first >= CLOCK_SET).or(Some(found.stamp.instant()));
+            if source_of_file.get_or_insert_with(|| found.source.to_owned()) == found.source {
+                node = node.or_else(|| text::parts(found.message()).and_then(text::node_id));
             }
         } else if first.is_none() {
             description.get_or_insert_with(|| described(line.bytes));
@@ -202,22 +200,23 @@ fn read_to_end(file: LogFile, only_node: Option<&String>, nodes: &mut Vec<NodeLo
         let read = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })?;
         let Some(line) = read else { break };
         // A line without a stamp counts as a line of the first source.
-        let Some((of, server_line)) = prefixes.split(line.bytes) else {
-            nodes[first].collector.read(line.bytes, line.is_complete, &name, number)?;
+        let Some(found) = prefixes.split(line.bytes) else {
+            nodes[first].collector.read(line.bytes, None, line.is_complete, &name, number)?;
             continue;
         };
-        let known = opened.iter().find(|(source, _)| source == of).map(|(_, index)| *index);
+        let known = opened.iter().find(|(source, _)| source == found.source).map(|(_, index)| *index);
         if known.is_none() && opened.len() == SOURCES_MAX {
             left_out += 1;
             continue;
         }
         let index = known.unwrap_or_else(|| {
-            let index = log_of_source(of, nodes);
-            nodes[index].collector.open(&format!("{name} ({of})"), &[]);
-            opened.push((of.to_owned(), index));
+            let index = log_of_source(found.source, nodes);
+            nodes[index].collector.open(&format!("{name} ({})", found.source), &[]);
+            opened.push((found.source.to_owned(), index));
             index
         });
-        nodes[index].collector.read(&server_line, line.is_complete, &name, number)?;
+        let stamped = Some((found.stamp, found.message()));
+        nodes[index].collector.read(&found.line, stamped, line.is_complete, &name, number)?;
     }
     let collector = &mut nodes[first].collector;
     collector.close_file(lines.skipped);

@@ -11,7 +11,7 @@
 //! different sources may be of different nodes. If the stamp is in a JSON string, the line ends where the string ends.
 //! The other fields of the object are no source, because they may differ in each line.
 
-use super::text::{self, Stamps};
+use super::text::{self, Stamp, Stamps};
 use memchr::{memchr, memchr_iter, memchr2, memmem};
 use std::borrow::Cow;
 use std::net::Ipv4Addr;
@@ -32,22 +32,45 @@ pub(crate) struct Prefixes {
     source: String,
 }
 
+/// A server's line, and the source that its prefix names.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct SourcedLine<'s, 'a> {
+    /// Empty without a prefix.
+    pub(crate) source: &'s str,
+    pub(crate) line: Cow<'a, [u8]>,
+    pub(crate) stamp: Stamp,
+    /// Length of the stamp in the line.
+    pub(crate) stamp_bytes: usize,
+}
+
+impl SourcedLine<'_, '_> {
+    /// The text after the stamp.
+    pub(crate) fn message(&self) -> &[u8] {
+        &self.line[self.stamp_bytes..]
+    }
+}
+
 impl Prefixes {
-    /// The source of a line, empty without a prefix, and the server's line. `None`: the line has no stamp.
-    pub(crate) fn split<'a>(&mut self, line: &'a [u8]) -> Option<(&str, Cow<'a, [u8]>)> {
+    /// The server's line in `line`, and its source. `None`: the line has no stamp.
+    pub(crate) fn split<'a>(&mut self, line: &'a [u8]) -> Option<SourcedLine<'_, 'a>> {
         let mut at = self.prefix.len();
-        if !self.has_same_names(line) || self.stamps.split(&line[at..]).is_none() {
-            if self.stamps.split(line).is_some() {
-                return Some(("", Cow::Borrowed(line)));
+        let at_cached = if self.has_same_names(line) { self.stamps.split(&line[at..]) } else { None };
+        let (stamp, message) = match at_cached {
+            Some(found) => found,
+            None => {
+                if let Some((stamp, message)) = self.stamps.split(line) {
+                    let stamp_bytes = line.len() - message.len();
+                    return Some(SourcedLine { source: "", line: Cow::Borrowed(line), stamp, stamp_bytes });
+                }
+                // Many prefixes have the length of the one before.
+                at = Some(at).filter(|at| is_stamp_at(line, *at)).or_else(|| stamp_at(line))?;
+                self.set_prefix(&line[..at]);
+                self.stamps.split(&line[at..])?
             }
-            // Many prefixes have the length of the one before.
-            at = Some(at).filter(|at| is_stamp_at(line, *at)).or_else(|| stamp_at(line))?;
-            self.set_prefix(&line[..at]);
-        }
-        match self.is_json {
-            true => Some((&self.source, json_string(&line[at..]))),
-            false => Some((&self.source, Cow::Borrowed(&line[at..]))),
-        }
+        };
+        let stamp_bytes = line.len() - at - message.len();
+        let line = if self.is_json { json_string(&line[at..]) } else { Cow::Borrowed(&line[at..]) };
+        Some(SourcedLine { source: &self.source, line, stamp, stamp_bytes })
     }
 
     /// True if the prefix of a line differs from the cached prefix only in digits outside names.
@@ -213,8 +236,9 @@ mod tests {
         ] {
             let mut prefixes = Prefixes::default();
             for _ in 0..2 {
-                let (found, server_line) = prefixes.split(line.as_bytes()).unwrap();
-                assert_eq!((found, server_line.as_ref()), (source, LINE.as_bytes()), "{line}");
+                let found = prefixes.split(line.as_bytes()).unwrap();
+                assert_eq!((found.source, found.line.as_ref()), (source, LINE.as_bytes()), "{line}");
+                assert_eq!(text::split(LINE.as_bytes()), Some((found.stamp, found.message())));
             }
         }
         // A changed time has the same source, a changed name another one.
@@ -230,8 +254,9 @@ mod tests {
             ("Nov 19 23:04:06 host asd[43]: ", "host asd"),
         ] {
             let line = format!("{prefix}{LINE}");
-            let (found, server_line) = prefixes.split(line.as_bytes()).unwrap();
-            assert_eq!((found, server_line.as_ref()), (source, LINE.as_bytes()), "{line}");
+            let found = prefixes.split(line.as_bytes()).unwrap();
+            assert_eq!((found.source, found.line.as_ref()), (source, LINE.as_bytes()), "{line}");
+            assert_eq!(text::split(LINE.as_bytes()), Some((found.stamp, found.message())));
         }
         for (text, plain) in [
             (r#"x\n""#, "x"),

@@ -18,7 +18,7 @@ fn read_one(text: impl AsRef<[u8]>) -> ServerLog {
 
 fn read_all(collector: &mut Collector, text: &str) {
     for (line, number) in text.lines().zip(1..) {
-        collector.read(line.as_bytes(), true, "a", number).unwrap();
+        collector.read(line.as_bytes(), text::split(line.as_bytes()), true, "a", number).unwrap();
     }
 }
 
