@@ -1,13 +1,19 @@
 //! The jobs of a check: fio's, with keys of their own for properties of databases that fio cannot express.
 
+use super::site::Site;
 use super::{Definition, RunDefinition, is_plain};
 use conclusions::check::{Criterion, limits_of};
-use load::workload::fio::{CommitParts, FioLoad, GivenOption, Job, ParseContext, Section, Size, job_file, jobs, runs};
+use load::workload::fio::{
+    CommitParts, FioLoad, GivenOption, Job, ParseContext, Section, Size, Sizes, job_file, jobs, runs,
+};
 use results::units::quoted;
 use session::failure::Failure;
 use session::runner::cpus;
 use std::collections::BTreeMap;
 use sys::op::WriteSync;
+
+/// Size of a page of the page cache, bytes.
+const PAGE_BYTES: u64 = 4_096;
 
 /// State of a job's file when a run begins, as in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,7 +57,7 @@ pub(super) struct CheckJob {
 #[derive(Default)]
 struct OwnKeys {
     files: FileState,
-    long_rate_iops: Option<String>,
+    long_rate_iops: Option<u64>,
     commit_writes: Option<u64>,
     commit_meta: bool,
 }
@@ -65,7 +71,7 @@ impl OwnKeys {
             let value = value.as_deref().unwrap_or_default();
             let known = match name.as_str() {
                 "files" => file_state(value).map(|state| keys.files = state),
-                "long_rate_iops" => positive(value).map(|_| keys.long_rate_iops = Some(value.to_owned())),
+                "long_rate_iops" => positive(value).map(|iops| keys.long_rate_iops = Some(iops)),
                 "commit_writes" => positive(value).map(|writes| keys.commit_writes = Some(writes)),
                 "commit_meta" => match value {
                     "0" | "1" => Ok(keys.commit_meta = value == "1"),
@@ -135,14 +141,18 @@ impl Definition {
         Failure::usage(format!("cannot use the check {check} - run {run}, job {}: {why}", quoted(job)))
     }
 
-    /// The load of `run`. `target_of` maps the name of a file in the directory of the check to its target, and to the
-    /// offset of the file's range on the target.
-    pub fn load(&self, run: &RunDefinition, target_of: impl Fn(&str) -> (String, u64)) -> Result<FioLoad, Failure> {
+    /// The load of `run` on files and ranges of `site`.
+    pub fn load(&self, run: &RunDefinition, site: &Site) -> Result<FioLoad, Failure> {
         let jobs = run.check_jobs(self)?.into_iter().map(|CheckJob { mut job, place, .. }| {
-            let (target, offset) = target_of(&place);
+            let (target, offset) = site.place(&place);
             job.filenames = vec![target];
             if offset > 0 {
                 job.offset = Size::Bytes(offset);
+            }
+            // Without files there is no page cache between: the writes are those that the cache would send.
+            if site.files_bytes.is_none() && !job.direct {
+                job.direct = true;
+                job.sizes = job.sizes.map(|sizes| Sizes::same(sizes.max_bytes().next_multiple_of(PAGE_BYTES)));
             }
             job
         });
@@ -185,8 +195,6 @@ impl RunDefinition {
         for section in sections.iter_mut().filter(|section| !section.is_global()) {
             let keys = OwnKeys::take(section).map_err(|why| wrong(&section.name, &why))?;
             section.options.extend(timing.iter().cloned());
-            let rate = keys.long_rate_iops.as_ref().filter(|_| self.is_long);
-            section.options.extend(rate.map(|rate| GivenOption::new("rate_iops", rate, &location)));
             keys_of_jobs.push(keys);
         }
         let parsed = jobs(&sections, &context, &mut warnings).map_err(Failure::usages)?;
@@ -197,6 +205,15 @@ impl RunDefinition {
             let state = keys.files;
             job.commit = commit_of(&job, &keys).map_err(|why| wrong(&job.name, &why))?;
             job.grows = state == FileState::Appended;
+            if let Some(iops) = keys.long_rate_iops {
+                if job.has_rates() || job.in_flight_max() > 1 {
+                    return Err(wrong(
+                        &job.name,
+                        "long_rate_iops needs a job without a rate, and one operation in flight",
+                    ));
+                }
+                job.pace_ns = if self.is_long { 1_000_000_000 / iops } else { 0 };
+            }
             let (file, bytes) = file_of(&job).map_err(|why| wrong(&job.name, &why))?;
             if matches!(state, FileState::Fresh | FileState::Appended) && job.does[0] {
                 return Err(wrong(&job.name, "it reads a file that is not written before - give files=shared"));

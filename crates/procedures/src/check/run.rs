@@ -70,7 +70,7 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         ));
     }
     // Find mistakes in all runs before anything is written.
-    let loads = definition.runs.iter().map(|run| definition.load(run, |file| site.place(file)));
+    let loads = definition.runs.iter().map(|run| definition.load(run, &site));
     let loads = loads.collect::<Result<Vec<_>, _>>()?;
     lay_out(request, &site, &file_uses, FileState::Shared, "", signal_handler)?;
     let (mut completed, mut stop_reason) = (Vec::new(), None);

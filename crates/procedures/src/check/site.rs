@@ -125,7 +125,7 @@ impl Site {
 }
 
 /// Largest size of all files together, bytes: the shared files, and the files of the run that needs most.
-fn needed_bytes(files: &BTreeMap<String, FileUse>) -> u64 {
+pub(super) fn needed_bytes(files: &BTreeMap<String, FileUse>) -> u64 {
     let (shared, own): (Vec<_>, Vec<_>) = files.values().partition(|used| used.state == FileState::Shared);
     let mut by_run = BTreeMap::<&str, u64>::new();
     for used in own {

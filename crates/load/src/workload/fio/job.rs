@@ -211,6 +211,8 @@ with_defaults! {
         pub overwrite: bool = false,
         /// True if the writes allocate the blocks of new files.
         pub sparse: bool = false,
+        /// Minimum time between the operations of a closed loop with a depth of 1; 0: none. Not an option of fio.
+        pub pace_ns: u64 = 0,
         /// True if the file grows with the writes. Not an option of fio.
         pub grows: bool = false,
         /// Durability of each write.

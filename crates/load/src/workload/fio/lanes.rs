@@ -149,6 +149,7 @@ impl LaneBuilder<'_> {
                 buffers,
                 random: random_of_lane,
                 bound: match (job.think_time(), job.target(), job.refill_at()) {
+                    _ if job.pace_ns > 0 => ClosedLoopBound::Paced { period_ns: job.pace_ns, next_ns: from_ns },
                     (Some(think), ..) => ClosedLoopBound::Pauses(Pauses::new(think, from_ns)),
                     (None, Some(target), _) => {
                         ClosedLoopBound::Search(DepthSearch::new(target, slots, from_ns.saturating_add(job.ramp_ns)))

@@ -597,6 +597,11 @@ impl Stream for FioStream {
                 pauses.width(now_ns, in_flight)
             }
             ClosedLoopBound::Search(search) if !has_ended => search.width(now_ns, in_flight),
+            ClosedLoopBound::Paced { period_ns, next_ns } if !has_ended => {
+                let from_ns = now_ns.max(*next_ns);
+                *next_ns = from_ns + *period_ns;
+                (u32::MAX, from_ns)
+            }
             ClosedLoopBound::Drains { refill_at } if !has_ended && in_flight > *refill_at => (in_flight, now_ns),
             _ => (u32::MAX, now_ns),
         };
