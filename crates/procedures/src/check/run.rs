@@ -4,7 +4,8 @@ use super::site::Site;
 use super::{Definition, FileUse, RunDefinition};
 use crate::fio::{FioRun, FioRunObserver, Trigger, layout, write_layout};
 use conclusions::check::{
-    CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, judge, outcome_of_run,
+    Answer, CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, for_option, judge,
+    outcome_of_run,
 };
 use load::workload::fio::FioLoad;
 use results::files::{self, ReplaceTarget};
@@ -43,6 +44,8 @@ pub struct Request<'a> {
     pub erase: &'a [String],
     /// Directory for the record and its runs.
     pub dir: PathBuf,
+    /// Seconds of load in the checks after this one.
+    pub later_sec: u64,
     pub quiet: bool,
 }
 
@@ -60,6 +63,7 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
     let started_unix_ms = now_unix_ms();
     let file_uses = definition.files()?;
     let site = Site::open(path, &file_uses)?;
+    warn_of_credits(definition, &site);
     if let Some(bytes) = site.file_bytes {
         let total = units::bytes((bytes * file_uses.len() as u64) as f64);
         let files = units::count(file_uses.len() as u64, "file");
@@ -102,8 +106,10 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         disk: site.disk_text(),
         started_unix_ms,
         outcome: Outcome::Invalid,
+        answer: Answer::default(),
         sentence: String::new(),
         remarks: remarks(&site, &completed),
+        tiers: definition.tiers.clone(),
         criteria: completed.iter().flat_map(|done| done.criteria.clone()).collect(),
         runs: completed.iter().map(|done| done.run.clone()).collect(),
         sustained,
@@ -114,6 +120,17 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
     write_files(request, &completed, &mut check)?;
     check.write(&request.dir).map_err(Failure::environment)?;
     Ok(check)
+}
+
+/// Warns that a test which is shorter than burst credits last cannot pass.
+fn warn_of_credits(definition: &Definition, site: &Site) {
+    let mut criteria = definition.runs.iter().flat_map(|run| &run.criteria);
+    if site.may_have_credits() && definition.seconds() < CREDITS_SEC && criteria.any(|criterion| criterion.decides) {
+        let (path, time) = (&site.path, for_option(CREDITS_SEC));
+        console::warning_once(&format!(
+            "the disk of {path} may have burst credits: a pass needs at least --for {time}"
+        ));
+    }
 }
 
 /// A run with its results.
@@ -180,11 +197,13 @@ fn perform_run(
 ) -> Result<CompletedRun, Failure> {
     load.file_size_bytes = site.file_bytes.map(|bytes| bytes.next_multiple_of(LAYOUT_BLOCK));
     load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
+    let left = request.definition.runs.iter().skip_while(|run| run.name != definition.name).map(|run| run.seconds);
     console::note(&format!(
-        "{}, run {}: {}",
+        "{}, run {}: {}; {} left in all",
         request.definition.name,
         definition.name,
-        units::span(definition.seconds)
+        units::span(definition.seconds),
+        units::span(left.sum::<u64>() + request.later_sec)
     ));
     let names = load.stream_names();
     let dir = request.dir.join(&definition.name);
