@@ -6,7 +6,7 @@
 //!
 //! The verdict on each run judges the limits of this run, with all rules of [`results::judge`]. A short run can pass
 //! during a burst: a volume with burst credits, or a drive with an SLC cache, holds a load for a minute, but not for an
-//! hour. So each check defines a minimum of time and written bytes. With less, a pass counts only as a measurement.
+//! hour. So each check defines a minimum of time and written bytes. With less, the answer is "tested too briefly".
 
 use crate::percentile;
 use results::judge::{Code, Limit, Outcome, Sla, SliceShares, StreamLimits, Verdict};
@@ -92,14 +92,58 @@ impl From<Metric> for String {
     }
 }
 
-/// Origin of a limit.
+/// Weight of a limit. Only required and recommended limits decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Standing {
-    /// The makers of the database publish the limit.
-    Published,
+    /// The makers of the database require the limit. Earlier name: published.
+    #[serde(alias = "published")]
+    Required,
+    /// The makers of the database recommend the limit.
+    Recommended,
+    /// The software of the makers warns at this level.
+    Warning,
+    /// The makers published the limit, but no longer do.
+    Retired,
     /// The limit is often repeated, but no maker publishes it.
     Folklore,
+}
+
+impl Standing {
+    pub fn decides(self) -> bool {
+        matches!(self, Self::Required | Self::Recommended)
+    }
+}
+
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
+}
+
+/// Answer to the question of a check, the best first.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Answer {
+    #[serde(rename = "good enough")]
+    GoodEnough,
+    /// Every deciding limit was held, but perhaps only during a burst, or with too few operations.
+    #[serde(rename = "within the limits, but tested too briefly")]
+    TooBrief,
+    /// No limit decides.
+    #[serde(rename = "no published limit")]
+    NoLimit,
+    /// The runs say nothing about the disk.
+    #[default]
+    #[serde(rename = "cannot tell")]
+    CannotTell,
+    #[serde(rename = "not good enough")]
+    NotGoodEnough,
+}
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.serialize(f)
+    }
 }
 
 /// A limit of a metric, or a metric that is only measured.
@@ -118,14 +162,26 @@ pub struct Criterion {
     /// Date on which the source was read.
     pub looked_up: Option<String>,
     pub standing: Option<Standing>,
+    /// Name of the tier of the limit: `a heavily loaded cluster`. `None`: the limit applies to all tiers.
+    #[serde(default)]
+    pub tier: Option<String>,
+    /// True if the limit decides: required or recommended, and not of a higher tier.
+    #[serde(default)]
+    pub decides: bool,
     /// Statement of the source.
     pub says: String,
 }
 
 impl Criterion {
-    /// The limit, unless it is folklore, which is shown but decides nothing.
+    /// The limit, unless it is only shown.
     pub fn deciding_limit(&self) -> Option<f64> {
-        self.limit.filter(|_| self.standing != Some(Standing::Folklore))
+        self.limit.filter(|_| self.decides)
+    }
+
+    /// Why the limit does not decide: its standing, or its tier. `None` if it decides, or without a limit.
+    pub fn only_shown_as(&self) -> Option<String> {
+        let standing = self.standing.filter(|standing| !standing.decides()).map(|standing| standing.to_string());
+        self.limit.filter(|_| !self.decides).and_then(|_| standing.or_else(|| self.tier.clone()))
     }
 
     /// The deciding limit of a percentile as an SLA: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
@@ -231,6 +287,9 @@ pub struct Judged {
     /// True if the rate after the end of a burst was judged.
     #[serde(default)]
     pub behind_burst: bool,
+    /// Operations of the stream.
+    #[serde(default)]
+    pub operations: u64,
 }
 
 /// Maximum rate after the end of a burst, as a fraction of the rate before. Other programs on the host can cause
@@ -247,7 +306,13 @@ pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
 /// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run. The
 /// sustained state begins after the last burst end.
 pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_ends: &[ChangePoint]) -> Judged {
-    let judged = |figure, outcome, behind_burst| Judged { criterion: criterion.clone(), figure, outcome, behind_burst };
+    let judged = |figure, outcome, behind_burst| Judged {
+        criterion: criterion.clone(),
+        figure,
+        outcome,
+        behind_burst,
+        operations: figures.ops,
+    };
     let figure = figures.value(criterion.metric);
     let Some(limit) = criterion.deciding_limit() else { return judged(figure, Outcome::Measured, false) };
     let group = verdict.groups.iter().find(|group| group.stream == criterion.stream);
@@ -366,10 +431,15 @@ pub struct Check {
     /// Beginning, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
     pub outcome: Outcome,
+    #[serde(default)]
+    pub answer: Answer,
     /// The deciding sentence.
     pub sentence: String,
     /// Other sentences about the result.
     pub remarks: Vec<String>,
+    /// Names of the tiers of limits, ascending. The limits of the first tier decide.
+    #[serde(default)]
+    pub tiers: Vec<String>,
     pub criteria: Vec<Judged>,
     pub runs: Vec<CheckedRun>,
     pub sustained: Sustained,
@@ -380,48 +450,80 @@ pub struct Check {
 }
 
 impl Check {
-    /// Concludes from criteria and runs: the worst outcome decides, and a pass during a burst is only a measurement.
-    /// `why_invalid`: why the measurements say nothing about the disk.
+    /// Concludes from criteria and runs: the worst outcome decides, and limits that were held too briefly are only
+    /// measured. `why_invalid`: why the measurements say nothing about the disk.
     pub fn concluded(mut self, why_invalid: Option<String>) -> Self {
         let worst = self.runs.iter().map(|run| run.outcome).chain(self.criteria.iter().map(|judged| judged.outcome));
         self.outcome = worst.max().unwrap_or(Outcome::Invalid);
         if why_invalid.is_some() {
             self.outcome = Outcome::Invalid;
         }
-        let burst = self.burst().filter(|_| self.outcome == Outcome::Pass);
-        if burst.is_some() {
+        if self.outcome == Outcome::Pass && (self.limited().next().is_none() || !self.too_brief().is_empty()) {
             self.outcome = Outcome::Measured;
         }
-        self.sentence =
-            why_invalid.or_else(|| burst.map(|why| self.within_burst(&why))).unwrap_or_else(|| self.decisive());
+        self.answer = self.answer_of_outcome();
+        self.sentence = why_invalid.unwrap_or_else(|| self.decisive());
         self
     }
 
-    /// Why the runs did not reach the sustained state; `None` if they did.
-    fn burst(&self) -> Option<String> {
-        if self.limited().next().is_some() && self.limited().all(|judged| judged.behind_burst) {
-            return None;
+    fn answer_of_outcome(&self) -> Answer {
+        match self.outcome {
+            Outcome::Pass => Answer::GoodEnough,
+            Outcome::Measured if self.limited().next().is_some() => Answer::TooBrief,
+            Outcome::Measured => Answer::NoLimit,
+            Outcome::Invalid => Answer::CannotTell,
+            Outcome::Fail => Answer::NotGoodEnough,
         }
-        let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
-        let written = self.runs.iter().map(|run| run.written_bytes).sum::<u64>();
-        let Sustained { seconds: least_sec, written_bytes: least_bytes, .. } = &self.sustained;
-        let [written_text, least_text] = [written, *least_bytes].map(|bytes| units::bytes(bytes as f64));
-        let needs = [
-            (seconds.round() < *least_sec as f64)
-                .then(|| format!("{} of {}", span(seconds.round() as u64), span(*least_sec))),
-            (written < *least_bytes).then(|| format!("{written_text} of {least_text} written")),
-        ];
-        let needs: Vec<_> = needs.into_iter().flatten().collect();
-        (!needs.is_empty()).then(|| needs.join(", "))
     }
 
-    fn within_burst(&self, cause: &str) -> String {
-        let nearest = self.nearest().map_or_else(String::new, |judged| format!(": {}", judged.sentence()));
-        let Sustained { seconds, why: reason, .. } = &self.sustained;
-        format!(
-            "every limit was met, but perhaps only during a burst ({cause}){nearest}. {reason} Repeat the check with --for {}",
-            span(*seconds).replace(' ', "")
-        )
+    /// Why the runs were too short for a pass, each with the seconds that suffice at the measured rates.
+    fn too_brief(&self) -> Vec<(String, f64)> {
+        let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
+        let written = self.runs.iter().map(|run| run.written_bytes).sum::<u64>();
+        let Sustained { seconds: least_sec, written_bytes: least_bytes, .. } = self.sustained;
+        let mut reasons = Vec::new();
+        let is_burst_over = self.limited().all(|judged| judged.behind_burst);
+        if !is_burst_over && seconds.round() < least_sec as f64 {
+            let [tested, least] = [seconds.round() as u64, least_sec].map(span);
+            reasons.push((format!("{tested} of {least}"), least_sec as f64));
+        }
+        if !is_burst_over && written < least_bytes {
+            let [tested, least] = [written, least_bytes].map(|bytes| units::bytes(bytes as f64));
+            let needed_sec = seconds * least_bytes as f64 / written.max(1) as f64;
+            reasons.push((format!("{tested} of {least} written"), needed_sec));
+        }
+        for judged in self.limited().filter(|judged| judged.outcome == Outcome::Measured) {
+            let Judged { criterion, operations, .. } = judged;
+            let needed_ops = 100.0 / (100.0 - criterion.metric.percent().unwrap_or_default());
+            let text = format!("too few operations for {} in {}", criterion.metric_and_stream(), criterion.run);
+            reasons.push((text, seconds * needed_ops / (*operations).max(1) as f64));
+        }
+        reasons
+    }
+
+    /// Value of `--for` with which the check is long enough; `None` if the check was not too brief.
+    pub fn needed_time(&self) -> Option<u64> {
+        let longest_sec = self.too_brief().into_iter().map(|(_, seconds)| seconds).reduce(f64::max)?;
+        (self.answer == Answer::TooBrief).then(|| (longest_sec.ceil() as u64).min(NEEDED_SEC_MAX))
+    }
+
+    /// The highest tier whose limits were held, and the worst criterion of the next tier, if there is one.
+    pub fn held_tier(&self) -> Option<(&str, Option<&Judged>)> {
+        let (mut held, higher) = self.tiers.split_first().filter(|_| self.answer <= Answer::TooBrief)?;
+        for tier in higher {
+            let is_missed = |judged: &&Judged| {
+                let Criterion { limit, standing, tier: of, .. } = &judged.criterion;
+                let is_of_tier =
+                    limit.is_some() && of.as_ref() == Some(tier) && standing.is_some_and(Standing::decides);
+                is_of_tier && (judged.figure.is_none() || judged.fraction_of_limit() >= 1.0)
+            };
+            let missed = self.criteria.iter().filter(is_missed);
+            if let Some(worst) = missed.max_by(|a, b| a.fraction_of_limit().total_cmp(&b.fraction_of_limit())) {
+                return Some((held, Some(worst)));
+            }
+            held = tier;
+        }
+        Some((held, None))
     }
 
     /// The criterion that decided: the worst criterion with a limit, otherwise the first criterion. `None` if a rule of
@@ -454,14 +556,49 @@ impl Check {
             judged.outcome == self.outcome && (self.outcome != Outcome::Fail || judged.fraction_of_limit() >= 1.0)
         };
         let nearest = self.nearest().filter(is_shown).map(Judged::sentence);
-        match self.outcome {
+        match self.answer {
             // A run can fail although no criterion failed: operations failed or were lost, or a device was silent.
-            Outcome::Fail => nearest.or_else(|| run.next()),
-            Outcome::Invalid => run.next().or(nearest),
-            Outcome::Pass => nearest,
-            Outcome::Measured => Some("no limit is published for this load, so the figures are not judged".to_owned()),
+            Answer::NotGoodEnough => nearest.or_else(|| run.next()),
+            Answer::CannotTell => run.next().or(nearest),
+            Answer::GoodEnough => self.held_limits("good enough for", "not for"),
+            Answer::TooBrief => self.repeat(),
+            Answer::NoLimit => self.values(),
         }
         .unwrap_or_else(|| "nothing was measured".to_owned())
+    }
+
+    /// The limits that were held: of which tier, and by which figure.
+    fn held_limits(&self, is: &str, is_not: &str) -> Option<String> {
+        let nearest = self.nearest().map(Judged::sentence);
+        match self.held_tier() {
+            None => nearest,
+            Some((held, None)) => Some(format!("{is} {held}: {}", nearest?)),
+            Some((held, Some(missed))) => {
+                let tier = missed.criterion.tier.as_deref()?;
+                Some(format!("{is} {held}, {is_not} {tier}: {}", missed.sentence()))
+            }
+        }
+    }
+
+    /// How to repeat a check that was too brief, and why.
+    fn repeat(&self) -> Option<String> {
+        let (reasons, _): (Vec<_>, Vec<_>) = self.too_brief().into_iter().unzip();
+        let held = self.held_limits("within the limits of", "not of")?;
+        Some(format!(
+            "repeat with --for {}: every limit was held, but the test was short ({}). {} Now: {held}",
+            for_option(self.needed_time()?),
+            reasons.join(", "),
+            self.sustained.why
+        ))
+    }
+
+    /// The first values of a check without limits.
+    fn values(&self) -> Option<String> {
+        const SHOWN: usize = 3;
+        let values: Vec<_> = self.criteria.iter().map(Judged::value_text).collect();
+        let more = values.get(SHOWN..).map_or(0, <[String]>::len) as u64;
+        let more = if more > 0 { format!(", and {}", units::count(more, "more value")) } else { String::new() };
+        (!values.is_empty()).then(|| format!("your values are: {}{more}", values[..values.len().min(SHOWN)].join(", ")))
     }
 
     /// Judges the runs again by `verdicts`, one for each run. A worse outcome than the recorded one is adopted, a
@@ -471,7 +608,7 @@ impl Check {
             let of_run =
                 self.criteria.iter().map(|judged| &judged.criterion).filter(|criterion| criterion.run == run.name);
             let rejudged = outcome_of_run(verdict, of_run);
-            if rejudged > run.outcome {
+            if rejudged > run.outcome.max(Outcome::Pass) {
                 let reason = verdict.reason().unwrap_or_default();
                 self.sentence = format!(
                     "{CHECK} says {} for run {}, but the directory of the run says {rejudged}: {reason}",
@@ -481,12 +618,20 @@ impl Check {
                 self.outcome = self.outcome.max(rejudged);
             }
         }
+        self.answer = self.answer_of_outcome();
     }
 
     /// Reads the record in `dir`; `None` if there is none. Errors: the record is damaged or of a later version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
         let path = dir.join(CHECK);
-        let check: Option<Self> = results::run_dir::read_json(&path, CHECK_FORMAT_VERSION)?;
+        let mut check: Option<Self> = results::run_dir::read_json(&path, CHECK_FORMAT_VERSION)?;
+        if let Some(check) = &mut check {
+            // Earlier records have neither answers nor tiers.
+            for Criterion { decides, standing, .. } in check.criteria.iter_mut().map(|judged| &mut judged.criterion) {
+                *decides |= check.tiers.is_empty() && standing.is_some_and(Standing::decides);
+            }
+            check.answer = check.answer_of_outcome();
+        }
         let is_outside = |run: &&CheckedRun| run.name.starts_with('.') || run.name.contains('/') || run.name.is_empty();
         match check.iter().flat_map(|check| &check.runs).find(is_outside) {
             None => Ok(check),
@@ -513,9 +658,14 @@ impl Judged {
         }
     }
 
-    /// True if the limit is folklore and the figure is beyond it.
-    pub fn is_beyond_folklore(&self) -> bool {
-        self.criterion.standing == Some(Standing::Folklore) && self.fraction_of_limit() >= 1.0
+    /// True if the figure is beyond a limit that does not decide.
+    pub fn is_beyond_shown_limit(&self) -> bool {
+        self.criterion.only_shown_as().is_some() && self.fraction_of_limit() >= 1.0
+    }
+
+    /// The value, with its metric, stream and run.
+    fn value_text(&self) -> String {
+        format!("{} in {} {}", self.criterion.metric_and_stream(), self.criterion.run, self.figure_text())
     }
 
     pub fn figure_text(&self) -> String {
@@ -524,14 +674,31 @@ impl Judged {
 
     /// Figure, limit and source in one sentence.
     pub fn sentence(&self) -> String {
-        let Criterion { run, source, standing, .. } = &self.criterion;
-        let limit = self.criterion.limit_text().map_or_else(String::new, |limit| format!(", it must be {limit}"));
+        let Criterion { run, source, standing, tier, .. } = &self.criterion;
+        let limit = self.criterion.limit_text().map(|limit| match tier {
+            Some(tier) => format!(", {tier} needs {limit}"),
+            None if self.criterion.decides => format!(", it must be {limit}"),
+            None => format!(", the limit is {limit}"),
+        });
         let source_text = match (source, standing) {
-            (Some(source), Some(Standing::Folklore)) => format!(" (folklore: {source})"),
+            (Some(source), Some(standing)) if !standing.decides() => format!(" ({standing}: {source})"),
             (Some(source), _) => format!(" ({source})"),
             _ => String::new(),
         };
-        format!("{} in {run} was {}{limit}{source_text}", self.criterion.metric_and_stream(), self.figure_text())
+        let (what, limit) = (self.criterion.metric_and_stream(), limit.unwrap_or_default());
+        format!("{what} in {run} was {}{limit}{source_text}", self.figure_text())
+    }
+}
+
+/// Maximum of [`Check::needed_time`], seconds: the longest run of a check.
+const NEEDED_SEC_MAX: u64 = 7 * 86_400;
+
+/// A time as the value of `--for`, rounded up: `90s`, `40m`, `24h`.
+pub fn for_option(sec: u64) -> String {
+    match sec {
+        ..120 => format!("{sec}s"),
+        _ if sec.div_ceil(60) % 60 == 0 => format!("{}h", sec.div_ceil(3_600)),
+        _ => format!("{}m", sec.div_ceil(60)),
     }
 }
 
@@ -552,6 +719,8 @@ mod tests {
             source: Some("https://example.com".into()),
             looked_up: Some("2026-01-01".into()),
             standing: Some(standing),
+            tier: None,
+            decides: standing.decides(),
             says: "mine".into(),
         }
     }
@@ -575,7 +744,7 @@ mod tests {
 
     #[test]
     fn criteria_become_limits_of_their_stream_and_folklore_does_not() {
-        let published = [criterion("p99", 1e7, Standing::Published), criterion("iops", 500.0, Standing::Published)];
+        let published = [criterion("p99", 1e7, Standing::Required), criterion("iops", 500.0, Standing::Required)];
         let limits = limits_of("reads", published.iter()).unwrap().unwrap();
         assert_eq!(limits.sla.unwrap().to_string(), "1%>10ms,1%>500ms");
         assert_eq!((limits.least_iops, limits.least_bytes_per_sec), (Some(500.0), None));
@@ -596,12 +765,12 @@ mod tests {
             mean_ns: 1.2e6,
             percentiles_ns: vec![(99.0, 1_000_000)],
         };
-        let p99 = criterion("p99", 1e7, Standing::Published);
+        let p99 = criterion("p99", 1e7, Standing::Required);
         let limits = limits_of("reads", [&p99].into_iter()).unwrap().unwrap();
         let outcome = |slow| judge(&p99, &verdict(limits.clone(), 1_000 - slow, slow), &figures, &[]).outcome;
         assert_eq!([outcome(9), outcome(10)], [Outcome::Pass, Outcome::Fail], "1 % is not below 1 %");
 
-        let iops = criterion("iops", 900.0, Standing::Published);
+        let iops = criterion("iops", 900.0, Standing::Required);
         let limits = limits_of("reads", [&iops].into_iter()).unwrap().unwrap();
         let of = |count, burst_ends: &[ChangePoint]| {
             judge(&iops, &verdict(limits.clone(), count, 0), &figures, burst_ends).outcome
@@ -620,14 +789,13 @@ mod tests {
             [of(950, &burst_ends(vec![point(950.0)])), of(950, &burst_ends(vec![point(850.0)]))],
             [Outcome::Pass, Outcome::Fail]
         );
-        let mean = criterion("mean", 1e6, Standing::Published);
+        let mean = criterion("mean", 1e6, Standing::Required);
         assert_eq!(judge(&mean, &verdict(StreamLimits::default(), 10, 0), &figures, &[]).outcome, Outcome::Invalid);
     }
 
-    #[test]
-    fn a_record_whose_run_lies_elsewhere_is_damaged() {
-        let dir = tempfile::tempdir().unwrap();
-        let check = Check {
+    /// A check whose run passed, with these criteria.
+    fn check(criteria: Vec<Judged>) -> Check {
+        Check {
             format_version: CHECK_FORMAT_VERSION,
             tool: "flashproof".into(),
             name: "mine".into(),
@@ -637,28 +805,103 @@ mod tests {
             disk: None,
             started_unix_ms: 0,
             outcome: Outcome::Pass,
+            answer: Answer::GoodEnough,
             sentence: String::new(),
             remarks: Vec::new(),
-            criteria: Vec::new(),
+            tiers: Vec::new(),
+            criteria,
             runs: vec![CheckedRun {
                 name: "wal".into(),
                 outcome: Outcome::Pass,
                 reason: String::new(),
-                seconds: 30.0,
+                seconds: 60.0,
                 written_bytes: 0,
                 burst_ends: Vec::new(),
             }],
             sustained: Sustained { seconds: 60, written_bytes: 0, why: "It is so.".into() },
             cannot_see: Vec::new(),
             files: Vec::new(),
+        }
+    }
+
+    fn judged(criterion: Criterion, figure: f64, outcome: Outcome) -> Judged {
+        Judged { criterion, figure: Some(figure), outcome, behind_burst: false, operations: 600 }
+    }
+
+    #[test]
+    fn a_short_test_or_few_operations_are_no_pass_whatever_else_passed() {
+        let p99 = judged(criterion("p99", 1e7, Standing::Required), 1e6, Outcome::Pass);
+        let mut long = check(vec![p99.clone()]);
+        assert_eq!(long.clone().concluded(None).answer, Answer::GoodEnough);
+        long.sustained.seconds = 2_400;
+        let brief = long.concluded(None);
+        assert_eq!(
+            (brief.answer, brief.outcome, brief.needed_time()),
+            (Answer::TooBrief, Outcome::Measured, Some(2_400))
+        );
+        let begin =
+            "repeat with --for 40m: every limit was held, but the test was short (60 s of 40 min). It is so. Now: ";
+        assert!(brief.sentence.starts_with(begin), "{}", brief.sentence);
+
+        let few = judged(criterion("p99.99", 1e9, Standing::Recommended), 1e6, Outcome::Measured);
+        let brief = check(vec![p99.clone(), few]).concluded(None);
+        assert_eq!((brief.answer, brief.needed_time().map(for_option)), (Answer::TooBrief, Some("17m".into())));
+        assert!(brief.sentence.contains("too few operations for p99.99 of reads in wal"), "{}", brief.sentence);
+        let warning = judged(criterion("p99", 1e6, Standing::Warning), 2e6, Outcome::Measured);
+        let shown = check(vec![p99, warning.clone()]).concluded(None);
+        assert_eq!(shown.answer, Answer::GoodEnough, "a warning decides nothing");
+        let unlimited = check(vec![warning]).concluded(None);
+        assert_eq!((unlimited.answer, unlimited.outcome), (Answer::NoLimit, Outcome::Measured));
+        assert_eq!(unlimited.sentence, "your values are: p99 of reads in wal 2 ms");
+        assert_eq!(["119s", "2m", "24h"].map(String::from), [119, 120, 86_399].map(for_option));
+    }
+
+    #[test]
+    fn the_limits_of_a_higher_tier_are_in_the_sentence_and_decide_nothing() {
+        let of_tier = |at_least, tier: &str, decides, figure| {
+            let limit = criterion("iops", at_least, Standing::Required);
+            let limit = Criterion { tier: Some(tier.into()), decides, ..limit };
+            judged(limit, figure, if decides { Outcome::Pass } else { Outcome::Measured })
         };
+        let sentence = |figure| {
+            let criteria =
+                vec![of_tier(50.0, "a small cluster", true, figure), of_tier(500.0, "a large one", false, figure)];
+            let tiers = vec!["a small cluster".into(), "a large one".into()];
+            let check = Check { tiers, ..check(criteria) }.concluded(None);
+            assert_eq!(check.answer, Answer::GoodEnough);
+            check.sentence
+        };
+        assert_eq!(
+            sentence(230.0),
+            "good enough for a small cluster, not for a large one: rate of reads in wal was 230/s, a large one needs at \
+             least 500/s (https://example.com)"
+        );
+        assert!(sentence(500.1).starts_with("good enough for a large one: "), "{}", sentence(500.1));
+    }
+
+    #[test]
+    fn a_record_has_its_answer_even_if_it_is_old_and_one_whose_run_lies_elsewhere_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let criteria =
+            [Standing::Required, Standing::Folklore].map(|of| judged(criterion("p99", 1e7, of), 1e6, Outcome::Pass));
+        let check = check(criteria.to_vec());
         check.write(dir.path()).unwrap();
         assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
-        let concluded = check.clone().concluded(None);
-        assert_eq!(concluded.outcome, Outcome::Measured);
-        assert!(concluded.sentence.contains("during a burst (30 s of 60 s)"), "{}", concluded.sentence);
+        let old = serde_json::to_string(&check).unwrap().replace("\"required\"", "\"published\"");
+        let mut old: serde_json::Value = serde_json::from_str(&old).unwrap();
+        for new in ["answer", "tiers"] {
+            old.as_object_mut().unwrap().remove(new);
+        }
+        for criterion in old["criteria"].as_array_mut().unwrap() {
+            for new in ["decides", "tier"] {
+                criterion.as_object_mut().unwrap().remove(new);
+            }
+        }
+        results::run_dir::write_json(dir.path(), CHECK, &old).unwrap();
+        assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
+
         let cached = check.clone().concluded(Some("a cache answered".into()));
-        assert_eq!((cached.outcome, cached.sentence.as_str()), (Outcome::Invalid, "a cache answered"));
+        assert_eq!((cached.answer, cached.sentence.as_str()), (Answer::CannotTell, "a cache answered"));
         let mut elsewhere = check;
         elsewhere.runs[0].name = "../wal".into();
         elsewhere.write(dir.path()).unwrap();

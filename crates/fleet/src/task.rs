@@ -473,7 +473,7 @@ fn set_aside(results_dir: &Path, is_repeated: bool) -> io::Result<PathBuf> {
 /// The result of the run or series in `results_dir`; `None` if there is none.
 fn result_in(results_dir: &Path) -> Option<RecordedResult> {
     if let Ok(Some(check)) = Check::read(results_dir) {
-        return Some((check.outcome, None, check.sentence));
+        return Some((check.outcome, None, format!("{}: {}", check.answer, check.sentence)));
     }
     match Status::read(results_dir, SystemTime::now(), &process_state).ok()? {
         Status::Run(run) => {

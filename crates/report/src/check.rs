@@ -5,9 +5,10 @@ use crate::bars::Bars;
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::{OutcomeLabel, unique};
-use conclusions::check::{Check, Criterion, Judged, Standing};
+use conclusions::check::{Answer, Check, Criterion, Judged, for_option};
+use conclusions::grouped;
 use results::judge::Outcome;
-use results::units::wrapped;
+use results::units::{shell_quoted, span, wrapped};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -27,6 +28,8 @@ pub struct NotRun {
 pub struct Checks {
     /// The worst outcome; invalid if a check could not be performed and none failed.
     pub outcome: Outcome,
+    /// The worst answer; "cannot tell" if a check could not be performed and none failed.
+    pub answer: Answer,
     /// Exit code of the command.
     pub exit_code: u8,
     pub checks: Vec<Check>,
@@ -34,32 +37,46 @@ pub struct Checks {
 }
 
 impl Checks {
-    pub fn new(checks: Vec<Check>, not_run: Vec<NotRun>) -> Self {
+    /// `require_sustained`: limits that were held too briefly have the exit code of an invalid check.
+    pub fn new(checks: Vec<Check>, not_run: Vec<NotRun>, require_sustained: bool) -> Self {
         let missing = (!not_run.is_empty()).then_some(Outcome::Invalid);
-        let outcome = checks.iter().map(|check| check.outcome).chain(missing).max().unwrap_or(Outcome::Invalid);
-        Self { outcome, exit_code: outcome.exit_code(), checks, not_run }
+        let worst = |outcome_of: &dyn Fn(&Check) -> Outcome| {
+            checks.iter().map(outcome_of).chain(missing).max().unwrap_or(Outcome::Invalid)
+        };
+        let required = |check: &Check| match check.answer {
+            Answer::TooBrief if require_sustained => Outcome::Invalid,
+            _ => check.outcome,
+        };
+        let (outcome, exit_code) = (worst(&|check| check.outcome), worst(&required).exit_code());
+        let answers = checks.iter().map(|check| check.answer).chain(missing.map(|_| Answer::CannotTell));
+        Self { outcome, answer: answers.max().unwrap_or_default(), exit_code, checks, not_run }
     }
 
-    /// A single check in full, several as a table.
+    /// A single check in full, several as a line each.
     pub fn text(&self) -> String {
         match (&self.checks[..], &self.not_run[..]) {
             ([check], []) => one(check),
             _ => {
-                let mut text = self.overview().to_string();
-                text.extend(self.missing().iter().map(|why| wrapped(why, "  ", COLUMNS)));
-                text
+                let mut text = String::new();
+                for group in self.groups() {
+                    text += &wrapped(&group.title, "", COLUMNS);
+                    text.extend(group.to_string().lines().map(|line| format!("  {line}\n")));
+                    text += "\n";
+                }
+                text.extend(self.missing().iter().map(|why| wrapped(why, "", COLUMNS)));
+                text + &self.settling_command().map_or_else(String::new, |command| format!("{command}\n"))
             }
         }
     }
 
     pub fn markdown(&self) -> String {
-        let mut text = format!("# {}\n\n{}", self.title(), self.overview().markdown());
-        for NotRun { name, why } in &self.not_run {
-            text += &format!("\n* {name}: {}\n", why.replace('\n', " "));
-        }
+        let mut text = format!("# {}\n", self.title());
+        text.extend(self.groups().iter().map(|group| format!("\n**{}**\n\n{}", group.title, group.markdown())));
+        let others = self.missing().into_iter().chain(self.settling_command());
+        text.extend(others.map(|sentence| format!("\n* {}\n", sentence.replace('\n', " "))));
         for check in &self.checks {
-            let Check { name, outcome, sentence, .. } = check;
-            text += &format!("\n## {name}: {outcome}\n\n{sentence}\n\n{}", criteria(check).markdown());
+            let Check { name, answer, sentence, .. } = check;
+            text += &format!("\n## {name}: {answer}\n\n{sentence}\n\n{}", criteria(check).markdown());
             sources(check).iter().chain(&notes(check)).for_each(|note| text += &format!("\n* {note}"));
             text += "\n";
         }
@@ -70,9 +87,10 @@ impl Checks {
     pub fn html(&self, made_by: &str) -> String {
         let mut page = Page::new(self.title());
         page.warnings(&self.missing());
-        page.add(&[self.overview()]);
+        self.groups().into_iter().for_each(|group| page.add(&[group]));
+        page.list(self.settling_command().as_slice());
         for check in &self.checks {
-            page.heading(&format!("{}: {} - {}", check.name, check.outcome, check.question));
+            page.heading(&format!("{}: {} - {}", check.name, check.answer, check.question));
             page.list(&[&check.sentence]);
             let bars = bars(check);
             if !bars.is_empty() {
@@ -86,7 +104,7 @@ impl Checks {
     }
 
     fn missing(&self) -> Vec<String> {
-        self.not_run.iter().map(|NotRun { name, why }| format!("{name}: {why}")).collect()
+        self.not_run.iter().map(|NotRun { name, why }| format!("{name} did not run: {why}")).collect()
     }
 
     fn title(&self) -> String {
@@ -99,34 +117,59 @@ impl Checks {
         }
     }
 
-    /// A row for each check: the verdict, and the criterion that decides it.
-    fn overview(&self) -> Table {
-        let mut table = Table::new("").text(["check", "verdict", "decided by", "measured", "limit"]);
-        for check in &self.checks {
-            let decisive = check.decisive_criterion();
-            let [subject, figure, limit] = match decisive {
-                Some(judged) => [
-                    format!("{}: {}", judged.criterion.run, judged.criterion.metric_and_stream()),
-                    judged.figure_text(),
-                    judged.criterion.limit_text().unwrap_or_else(|| "none published".into()),
-                ],
-                None => [check.sentence.clone(), String::new(), String::new()],
-            };
-            let figure = if check.outcome == Outcome::Fail { Cell::bad(figure) } else { figure.into() };
-            let verdict = Cell::outcome(OutcomeLabel::of(Some(check.outcome)));
-            table.row([check.name.as_str().into(), verdict, subject.into(), figure, limit.into()]);
-        }
-        for NotRun { name, .. } in &self.not_run {
-            table.row([name.as_str(), "not run", "", "", ""]);
-        }
-        table
+    /// The checks by their answers, the best first: a table for each answer, with the criterion that decides each check.
+    fn groups(&self) -> Vec<Table> {
+        let mut checks: Vec<_> = self.checks.iter().map(|check| (check.answer, check)).collect();
+        checks.sort_by_key(|(answer, _)| *answer);
+        grouped(checks).into_iter().map(|(answer, checks)| group(answer, &checks)).collect()
     }
+
+    /// The command that settles the open answers of several checks.
+    fn settling_command(&self) -> Option<String> {
+        let is_open = |check: &&Check| matches!(check.answer, Answer::TooBrief | Answer::CannotTell);
+        let open: Vec<_> = self.checks.iter().filter(is_open).collect();
+        let path = open.first().filter(|_| self.checks.len() > 1)?.path.as_str();
+        let names = open.iter().map(|check| check.name.as_str()).collect::<Vec<_>>().join(",");
+        let names = if open.len() == self.checks.len() { "all" } else { &names };
+        let time = open.iter().filter_map(|check| check.needed_time()).max().map_or_else(String::new, |sec| {
+            format!(" --for {}  ({} of load)", for_option(sec), span(sec * open.len() as u64))
+        });
+        Some(format!("To settle what is open: flashproof check {names} {}{time}", shell_quoted(path)))
+    }
+}
+
+/// Checks with the same answer.
+fn group(answer: Answer, checks: &[&Check]) -> Table {
+    let tier = |check: &Check| check.held_tier().map_or_else(String::new, |(tier, _)| format!(" (for {tier})"));
+    let names: Vec<_> = checks.iter().map(|check| format!("{}{}", check.name, tier(check))).collect();
+    let mut table =
+        Table::new(format!("{answer}: {}", names.join(", "))).text(["check", "decided by", "measured", "limit"]);
+    for check in checks {
+        let [subject, figure, limit] = match check.decisive_criterion() {
+            Some(judged) => [
+                format!("{}: {}", judged.criterion.run, judged.criterion.metric_and_stream()),
+                judged.figure_text(),
+                limit_text(judged).unwrap_or_else(|| "none published".into()),
+            ],
+            None => [check.sentence.clone(), String::new(), String::new()],
+        };
+        let figure = if check.outcome == Outcome::Fail { Cell::bad(figure) } else { figure.into() };
+        let name = Cell::outcome(OutcomeLabel { text: check.name.clone(), look: Some(check.outcome) });
+        table.row([name, subject.into(), figure, limit.into()]);
+    }
+    table
+}
+
+/// The limit in words. If the limit does not decide, with the reason: `below 1 s (warning)`.
+fn limit_text(judged: &Judged) -> Option<String> {
+    let limit = judged.criterion.limit_text()?;
+    Some(judged.criterion.only_shown_as().map_or_else(|| limit.clone(), |reason| format!("{limit} ({reason})")))
 }
 
 /// A check on a terminal.
 fn one(check: &Check) -> String {
     let disk = check.disk.as_deref().map_or_else(String::new, |disk| format!(" ({disk})"));
-    let mut text = format!("{} {} on {}{disk}\n", check.outcome, check.database, check.path);
+    let mut text = format!("{}: {} on {}{disk}\n", check.answer, check.database, check.path);
     text += &wrapped(&check.sentence, "  ", COLUMNS);
     text += &format!("\n{}\n", criteria(check));
     text.extend(sources(check).iter().chain(&notes(check)).map(|note| wrapped(note, "  ", COLUMNS)));
@@ -138,9 +181,9 @@ fn criteria(check: &Check) -> Table {
     let statements = statements(check);
     for judged in &check.criteria {
         let figure = judged.figure_text();
-        let is_bad = judged.outcome == Outcome::Fail || judged.is_beyond_folklore();
+        let is_bad = judged.outcome == Outcome::Fail || judged.is_beyond_shown_limit();
         let figure = if is_bad { Cell::bad(figure) } else { figure.into() };
-        let limit = judged.criterion.limit_text().unwrap_or_else(|| "-".into());
+        let limit = limit_text(judged).unwrap_or_else(|| "-".into());
         let at = statements.iter().position(|statement| *statement == statement_of(judged));
         let source = at.map_or_else(String::new, |at| format!("[{}]", at + 1));
         let (run, what) = (judged.criterion.run.as_str(), judged.criterion.metric_and_stream());
@@ -151,9 +194,9 @@ fn criteria(check: &Check) -> Table {
 
 /// The statement of a source and its address; without a source, only the statement.
 fn statement_of(judged: &Judged) -> String {
-    let Criterion { says, source, standing, .. } = &judged.criterion;
-    let folklore = if *standing == Some(Standing::Folklore) { "folklore: " } else { "" };
-    source.as_ref().map_or_else(|| says.clone(), |source| format!("{folklore}{says} ({source})"))
+    let Criterion { says, source, .. } = &judged.criterion;
+    let reason = judged.criterion.only_shown_as().map_or_else(String::new, |reason| format!("{reason}: "));
+    source.as_ref().map_or_else(|| says.clone(), |source| format!("{reason}{says} ({source})"))
 }
 
 /// Statements behind the criteria, each once.
@@ -174,8 +217,8 @@ fn bars(check: &Check) -> Bars {
     );
     for judged in check.criteria.iter().filter(|judged| judged.criterion.limit.is_some() && judged.figure.is_some()) {
         let name = format!("{}: {}", judged.criterion.run, judged.criterion.metric_and_stream());
-        let limit = judged.criterion.limit_text().unwrap_or_default();
-        let is_over = judged.outcome == Outcome::Fail || judged.is_beyond_folklore();
+        let limit = limit_text(judged).unwrap_or_default();
+        let is_over = judged.outcome == Outcome::Fail || judged.is_beyond_shown_limit();
         bars.against(name, judged.fraction_of_limit(), 1.0, format!("{} ({limit})", judged.figure_text()), is_over);
     }
     bars
@@ -184,10 +227,8 @@ fn bars(check: &Check) -> Bars {
 /// Sentences below the criteria.
 fn notes(check: &Check) -> Vec<String> {
     let mut notes = check.remarks.clone();
-    let folklore = check.criteria.iter().filter(|judged| judged.is_beyond_folklore());
-    notes.extend(
-        folklore.map(|judged| format!("over a folklore limit, and such limits do not count: {}", judged.sentence())),
-    );
+    let shown = check.criteria.iter().filter(|judged| judged.is_beyond_shown_limit());
+    notes.extend(shown.map(|judged| format!("beyond a limit that does not decide: {}", judged.sentence())));
     let runs = check.runs.iter().filter(|run| matches!(run.outcome, Outcome::Fail | Outcome::Invalid));
     notes.extend(runs.map(|run| format!("run {}: {}: {}", run.name, run.outcome, run.reason)));
     if !check.cannot_see.is_empty() {

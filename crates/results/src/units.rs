@@ -244,6 +244,16 @@ pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {
     textwrap::fill(text, options.break_words(false).word_splitter(WordSplitter::NoHyphenation)) + "\n"
 }
 
+/// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes, only another
+/// single quote is special. It is written as `'\''`.
+pub fn shell_quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// True for control characters (except newline and tab), and for invisible characters that change the direction of text
 /// or end a line. Source: Unicode 16, category Cc and UAX #9, table 1.
 pub fn is_unprintable(c: char) -> bool {

@@ -4,6 +4,7 @@
 use crate::failure::Failure;
 use crate::stderr::StderrWriter;
 use results::judge::Outcome;
+pub use results::units::shell_quoted;
 use results::units::{printable, wrapped};
 use rustix::fs::{FileType, fstat};
 use std::collections::BTreeSet;
@@ -21,16 +22,6 @@ static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::s
 
 /// True if notes are suppressed.
 static QUIET: AtomicBool = AtomicBool::new(false);
-
-/// Quotes a word for a shell: names come from servers and may contain anything. Within single quotes, only another
-/// single quote is special. It is written as `'\''`.
-pub fn shell_quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
-}
 
 /// Suppresses notes from now on; notices, warnings and errors still appear.
 pub fn be_quiet() {
@@ -198,11 +189,17 @@ pub fn laid_out(page: &str, columns: usize) -> String {
     page.lines().map(line).collect()
 }
 
-/// Adds colour escape sequences to the outcomes in `page`.
+/// Adds colour escape sequences to the outcomes in `page`, and to the answers of checks at the beginnings of lines.
 pub fn coloured(page: &str) -> String {
     const OUTCOMES: [(Outcome, u8); 4] =
         [(Outcome::Pass, 32), (Outcome::Measured, 32), (Outcome::Fail, 31), (Outcome::Invalid, 33)];
-    let words = page.split_inclusive(|c: char| !c.is_alphanumeric());
+    const ANSWERS: [(&str, u8); 5] = [
+        ("good enough:", 32),
+        ("within the limits, but tested too briefly:", 33),
+        ("no published limit:", 33),
+        ("cannot tell:", 33),
+        ("not good enough:", 31),
+    ];
     let word = |word: &str| {
         let (name, end) = word.split_at(word.trim_end_matches(|c: char| !c.is_alphanumeric()).len());
         match OUTCOMES.iter().find(|(outcome, _)| outcome.to_string() == name) {
@@ -210,7 +207,11 @@ pub fn coloured(page: &str) -> String {
             None => word.to_owned(),
         }
     };
-    words.map(word).collect()
+    let line = |line: &str| match ANSWERS.iter().find(|(answer, _)| line.starts_with(answer)) {
+        Some((answer, colour)) => format!("\x1b[1;{colour}m{answer}\x1b[0m{}", &line[answer.len()..]),
+        None => line.split_inclusive(|c: char| !c.is_alphanumeric()).map(word).collect(),
+    };
+    page.split_inclusive('\n').map(line).collect()
 }
 
 #[cfg(test)]

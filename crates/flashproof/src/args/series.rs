@@ -38,7 +38,7 @@ pub struct PredictArgs {
 /// Options of a check.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// A check, "all", or your own TOML file; without CHECK the checks are listed
+    /// A check, several ("etcd,vault"), "all", or your own TOML file; without CHECK the checks are listed
     #[arg(value_name = "CHECK")]
     pub name: Option<String>,
     /// Directory, device or simulated drive to check
@@ -50,6 +50,9 @@ pub struct CheckArgs {
     /// Run for this time instead of about a minute, to measure beyond a burst: 40m, 1h
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub lasting: Option<u32>,
+    /// Exit code 4 if the limits were held, but tested too briefly
+    #[arg(long)]
+    pub require_sustained: bool,
     #[command(flatten)]
     pub form: FormArgs,
     /// Directory for the record [default: flashproof-results/check-TIME]

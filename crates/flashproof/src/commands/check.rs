@@ -4,17 +4,18 @@
 use super::done;
 use super::report::show;
 use crate::args::{CheckArgs, FormArgs};
-use procedures::check::{Definition, Request, builtin_names, perform};
+use procedures::check::{Definition, Request, builtin_by_kind, builtin_names, perform};
 use procedures::durability::{self, witness::Witness};
 use report::check::{Checks, NotRun};
 use report::table::Table;
-use results::units::{quoted, span, wrapped};
+use results::units::{count, quoted, span, wrapped};
 use session::failure::Failure;
 use session::run_directory::RunDirectory;
 use session::runner::tool;
 use session::signals::{EndSignals, SignalHandler};
 use session::user_file::check_page;
 use session::{CompatMode, console};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Name that stands for all checks that come with flashproof.
@@ -40,7 +41,19 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             quoted(name)
         )));
     }
-    let names: Vec<&str> = if name == ALL { builtin_names().collect() } else { vec![name] };
+    let is_path = name.starts_with("sim:") || name.contains('/') || Path::new(name).is_dir();
+    if args.path.is_none() && is_path && !name.ends_with(".toml") {
+        let path = console::shell_quoted(name);
+        return Err(Failure::usage(format!(
+            "cannot check {} - no check is named - flashproof check etcd {path}, or check all {path}",
+            quoted(name)
+        )));
+    }
+    let names: Vec<&str> = match name.as_str() {
+        ALL => builtin_names().collect(),
+        _ if is_path || name.ends_with(".toml") => vec![name],
+        _ => name.split(',').collect(),
+    };
     let definitions = names.iter().map(|name| Definition::find(name)).collect::<Result<Vec<_>, _>>()?;
     if args.show {
         return done(&definitions.iter().map(definition_text).collect::<String>());
@@ -71,18 +84,23 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
     let signal_handler = SignalHandler::install("files of the check remain until the next check", CompatMode::Native)?;
     let (mut checks, mut not_run) = (Vec::new(), Vec::new());
     let is_alone = definitions.len() == 1;
+    let lasting = |definition: Definition| match args.lasting {
+        Some(seconds) => definition.lasting(seconds.into()),
+        None => definition,
+    };
+    let definitions: Vec<_> = definitions.into_iter().map(lasting).collect();
+    let mut later_sec = definitions.iter().map(Definition::seconds).sum::<u64>();
+    let checks_text = count(definitions.len() as u64, "check");
+    console::note(&format!("{checks_text}: {} of load in all; the time to write test files is extra", span(later_sec)));
     for definition in definitions {
-        let definition = match args.lasting {
-            Some(seconds) => definition.lasting(seconds.into()),
-            None => definition,
-        };
         let name = definition.name.clone();
+        later_sec -= definition.seconds();
         if signal_handler.signal_received().is_some() {
             not_run.push(NotRun { name, why: "the command was stopped before this check".into() });
             continue;
         }
         let dir = if is_alone { run_dir.dir().to_owned() } else { run_dir.dir().join(&name) };
-        let request = Request { definition, path, erase: &args.erase, dir, quiet };
+        let request = Request { definition, path, erase: &args.erase, dir, later_sec, quiet };
         match perform(&request, &signal_handler) {
             Ok(check) => checks.push(check),
             // A missing or read-only disk stops all checks.
@@ -90,7 +108,7 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             Err(failure) => not_run.push(NotRun { name, why: failure.message }),
         }
     }
-    write(&Checks::new(checks, not_run), &args.form, &format!("{run_dir}\n"))
+    write(&Checks::new(checks, not_run, args.require_sustained), &args.form, &format!("{run_dir}\n"))
 }
 
 /// Writes the result of checks in the requested form; `footer` follows the text form.
@@ -103,10 +121,13 @@ pub fn write(checks: &Checks, form: &FormArgs, footer: &str) -> Result<ExitCode,
 /// The checks with their questions.
 fn list() -> Result<String, Failure> {
     let mut table = Table::new("").text(["check"]).numbers(["takes", "limits"]).text(["question"]);
-    for name in builtin_names() {
-        let check = Definition::find(name)?;
-        let limits = check.runs.iter().flat_map(|run| &run.criteria).filter(|criterion| criterion.limit.is_some());
-        table.row([name.to_owned(), span(check.seconds()), limits.count().to_string(), check.question]);
+    for (heading, checks) in builtin_by_kind()? {
+        table.row(["", "", "", ""]);
+        table.row([heading, "", "", ""]);
+        for check in checks {
+            let limits = check.runs.iter().flat_map(|run| &run.criteria).filter(|criterion| criterion.limit.is_some());
+            table.row([format!("  {}", check.name), span(check.seconds()), limits.count().to_string(), check.question]);
+        }
     }
     Ok(format!(
         "{table}\nflashproof check NAME DIRECTORY checks the disk that holds DIRECTORY; --show shows jobs, limits and \
@@ -124,7 +145,7 @@ fn definition_text(check: &Definition) -> String {
 
 /// Writes until the power is cut, or examines the data of the session before the cut.
 fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    refuse(args, "durability", args.show || args.out.is_some())?;
+    refuse(args, "durability", args.show || args.out.is_some() || args.require_sustained)?;
     let Some(path) = &args.path else {
         return Err(Failure::usage(
             "cannot check durability - no path is given - give a directory on the disk, or a device",
@@ -162,7 +183,8 @@ fn check_durability(args: &CheckArgs) -> Result<ExitCode, Failure> {
 
 /// Serves as the witness until a signal comes.
 fn serve_witness(args: &CheckArgs) -> Result<ExitCode, Failure> {
-    let has_others = args.show || args.out.is_some() || args.path.is_some() || args.lasting.is_some();
+    let has_others =
+        args.show || args.out.is_some() || args.path.is_some() || args.lasting.is_some() || args.require_sustained;
     refuse(
         args,
         "witness",

@@ -77,7 +77,7 @@ fn checks_in(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
         check.rejudge(runs.iter().map(|run| &run.verdict));
         checks.push(check);
     }
-    Ok((!checks.is_empty()).then(|| Checks::new(checks, Vec::new())))
+    Ok((!checks.is_empty()).then(|| Checks::new(checks, Vec::new(), false)))
 }
 
 /// Writes the HTML page of `value`, if requested, and prints its JSON, Markdown or text.

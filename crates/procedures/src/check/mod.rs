@@ -10,8 +10,10 @@ mod run;
 mod site;
 
 use conclusions::check::{Criterion, Metric, Standing, Sustained};
+use conclusions::grouped;
 use include_dir::{Dir, include_dir};
 pub use jobs::{FileState, FileUse};
+use load::workload::act::table::similar;
 use load::workload::fio::{BYTES, SECONDS, parse_number};
 use results::files::{self, Instructions, Links};
 use results::units::{in_one_line, quoted, span};
@@ -31,13 +33,43 @@ const SLICE_SEC: [u64; 2] = [10, 60];
 /// Longest run, seconds: a week.
 const RUN_SEC_MAX: u64 = 7 * 86_400;
 
+/// Kind of a database, in the order in which the checks are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DatabaseKind {
+    ConsensusStore,
+    Sql,
+    KeyValue,
+    Stream,
+    Blockchain,
+    ObjectStore,
+}
+
+impl DatabaseKind {
+    /// The kind in words, plural.
+    pub fn heading(self) -> &'static str {
+        match self {
+            Self::ConsensusStore => "Consensus stores",
+            Self::Sql => "SQL databases",
+            Self::KeyValue => "Key-value stores",
+            Self::Stream => "Streams",
+            Self::Blockchain => "Blockchains",
+            Self::ObjectStore => "Object and block stores",
+        }
+    }
+}
+
 /// A check, parsed from its file.
 #[derive(Debug, Clone)]
 pub struct Definition {
     /// Name on the command line.
     pub name: String,
     pub database: String,
+    /// `None` only in a user's own check.
+    pub kind: Option<DatabaseKind>,
     pub question: String,
+    /// Names of the tiers of limits, ascending.
+    pub tiers: Vec<String>,
     pub cannot_see: Vec<String>,
     pub sustained: Sustained,
     pub runs: Vec<RunDefinition>,
@@ -70,7 +102,10 @@ pub struct RunDefinition {
 #[serde(deny_unknown_fields)]
 struct CheckFile {
     database: String,
+    kind: Option<DatabaseKind>,
     question: String,
+    #[serde(default)]
+    tiers: Vec<String>,
     #[serde(default)]
     cannot_see: Vec<String>,
     sustained: WrittenSustained,
@@ -97,6 +132,7 @@ struct WrittenCriterion {
     source: Option<String>,
     looked_up: Option<String>,
     standing: Option<Standing>,
+    tier: Option<String>,
     says: String,
 }
 
@@ -115,11 +151,11 @@ impl Definition {
         }
         let path = Path::new(name);
         if !name.contains('/') && path.extension().is_none_or(|extension| extension != "toml") {
-            let known = builtin_names().collect::<Vec<_>>().join(", ");
-            return Err(Failure::usage(format!(
-                "there is no check {} - the checks are {known}; the name of your own file must end in .toml",
-                quoted(name)
-            )));
+            let hint = similar(&name.to_lowercase(), builtin_names()).map_or_else(
+                || "flashproof check lists the checks; the name of your own file must end in .toml".to_owned(),
+                |similar| format!("did you mean {similar}?"),
+            );
+            return Err(Failure::usage(format!("there is no check {} - {hint}", quoted(name))));
         }
         let bytes = files::read_instructions(path, Links::Followed, Instructions::Data, FILE_BYTES_MAX)
             .map_err(|error| Failure::usage(format!("cannot read the check {} - {error}", quoted(name))))?;
@@ -144,7 +180,9 @@ impl Definition {
         let mut definition = Self {
             name: name.to_owned(),
             database: in_one_line(&check_file.database),
+            kind: check_file.kind,
             question: in_one_line(&check_file.question),
+            tiers: check_file.tiers.iter().map(|tier| in_one_line(tier)).collect(),
             cannot_see: check_file.cannot_see.iter().map(|phrase| in_one_line(phrase)).collect(),
             sustained: Sustained {
                 seconds: check_file.sustained.seconds.min(RUN_SEC_MAX),
@@ -157,7 +195,7 @@ impl Definition {
             text: text.to_owned(),
         };
         for mut run in check_file.run {
-            run.parse_criteria().map_err(|why| fail(format!("run {}: {why}", quoted(&run.name))))?;
+            run.parse_criteria(&definition.tiers).map_err(|why| fail(format!("run {}: {why}", quoted(&run.name))))?;
             if definition.runs.iter().any(|known| known.name == run.name) {
                 return Err(fail(format!("two runs are called {} - rename one", quoted(&run.name))));
             }
@@ -199,7 +237,7 @@ impl RunDefinition {
     }
 
     /// Parses the criteria. Errors: a mistake in the criteria or in the other fields.
-    fn parse_criteria(&mut self) -> Result<(), String> {
+    fn parse_criteria(&mut self, tiers: &[String]) -> Result<(), String> {
         if !is_plain(&self.name) {
             return Err("a name has only letters, digits, -, _ and .".into());
         }
@@ -212,15 +250,15 @@ impl RunDefinition {
         }
         for criterion in std::mem::take(&mut self.criterion) {
             let criterion_text = format!("{} of {}", criterion.metric, quoted(&criterion.stream));
-            self.criteria
-                .push(parse_criterion(&self.name, criterion).map_err(|why| format!("{criterion_text}: {why}"))?);
+            let criterion = parse_criterion(&self.name, criterion, tiers);
+            self.criteria.push(criterion.map_err(|why| format!("{criterion_text}: {why}"))?);
         }
         Ok(())
     }
 }
 
-fn parse_criterion(run: &str, written_criterion: WrittenCriterion) -> Result<Criterion, String> {
-    let WrittenCriterion { stream, metric, below, at_least, source, looked_up, standing, says } = written_criterion;
+fn parse_criterion(run: &str, criterion: WrittenCriterion, tiers: &[String]) -> Result<Criterion, String> {
+    let WrittenCriterion { stream, metric, below, at_least, source, looked_up, standing, tier, says } = criterion;
     let limit = match (below, at_least, metric.is_latency()) {
         (None, None, _) => None,
         (Some(below), None, true) if !below.trim_end().ends_with('s') => {
@@ -250,9 +288,12 @@ fn parse_criterion(run: &str, written_criterion: WrittenCriterion) -> Result<Cri
                 .into(),
         );
     }
-    let stream = in_one_line(&stream);
-    let criterion =
-        Criterion { run: run.to_owned(), stream, metric, limit, source, looked_up, standing, says: in_one_line(&says) };
+    let tier = tier.map(|tier| in_one_line(&tier));
+    let rank = tier.as_ref().map(|tier| tiers.iter().position(|known| known == tier).ok_or(tier)).transpose();
+    let rank = rank.map_err(|tier| format!("there is no tier {} - list it in tiers", quoted(tier)))?;
+    let decides = limit.is_some() && standing.is_some_and(Standing::decides) && rank.unwrap_or(0) == 0;
+    let (run, stream, says) = (run.to_owned(), in_one_line(&stream), in_one_line(&says));
+    let criterion = Criterion { run, stream, metric, limit, source, looked_up, standing, tier, decides, says };
     criterion.sla().map_err(|error| error.to_string())?;
     Ok(criterion)
 }
@@ -272,6 +313,14 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
     names.into_iter()
 }
 
+/// The checks by kind, and by name within a kind.
+pub fn builtin_by_kind() -> Result<Vec<(&'static str, Vec<Definition>)>, Failure> {
+    let mut checks = builtin_names().map(Definition::find).collect::<Result<Vec<_>, _>>()?;
+    checks.sort_by_key(|check| check.kind);
+    let heading = |check: &Definition| check.kind.map_or("Others", DatabaseKind::heading);
+    Ok(grouped(checks.into_iter().map(|check| (heading(&check), check))))
+}
+
 /// The file of a check; `None` if there is none of that name.
 fn builtin_text(name: &str) -> Option<&'static str> {
     CHECKS
@@ -284,7 +333,7 @@ fn builtin_text(name: &str) -> Option<&'static str> {
 mod tests {
     use super::site::needed_bytes;
     use super::*;
-    use conclusions::check::{Criterion, Standing};
+    use conclusions::check::Criterion;
     use results::units::span;
 
     /// Maximum seconds of a check, and bytes of its files.
@@ -310,27 +359,67 @@ mod tests {
                 assert!(!criterion.says.is_empty(), "{name}: {criterion:?}");
             }
             assert!(!check.cannot_see.is_empty() && !check.sustained.why.is_empty(), "{name}");
+            assert!(check.kind.is_some(), "{name}");
         }
     }
 
-    /// The limits of all checks as a table for docs/check.md.
+    /// The options of the job of a stream that tell its load.
+    fn job_in_short(jobs: &str, stream: &str) -> String {
+        const SHOWN: [&str; 11] = [
+            "rw=",
+            "rwmixread=",
+            "bs=",
+            "direct=",
+            "iodepth=",
+            "numjobs=",
+            "sync=",
+            "fdatasync=",
+            "fsync=",
+            "rate",
+            "commit_",
+        ];
+        let is_of_job = |line: &&str| {
+            let name = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
+            name.is_some_and(|name| stream.rsplit_once('-').is_some_and(|(job, _)| job == name))
+        };
+        let lines = jobs.lines().skip_while(|line| !is_of_job(line)).skip(1).take_while(|line| !line.starts_with('['));
+        let words = lines.filter_map(|line| line.split_whitespace().next());
+        words.filter(|word| SHOWN.iter().any(|key| word.starts_with(key))).collect::<Vec<_>>().join(" ")
+    }
+
+    /// The limits of all checks as tables for docs/check.md.
     fn table() -> String {
-        let mut text =
-            String::from("| Check | Takes | Run | Criterion | Limit | Source |\n|---|---|---|---|---|---|\n");
-        for name in builtin_names() {
-            let check = Definition::find(name).unwrap_or_else(|error| panic!("{error}"));
-            for criterion in check.runs.iter().flat_map(|run| &run.criteria) {
-                let Criterion { run, source: Some(source), standing, looked_up: Some(read), .. } = criterion else {
-                    continue;
-                };
-                let Some(limit) = criterion.limit_text() else { continue };
-                let folklore = if *standing == Some(Standing::Folklore) { "folklore, " } else { "" };
-                let (takes, what) = (span(check.seconds()), criterion.metric_and_stream());
-                text +=
-                    &format!("| {name} | {takes} | {run} | {what} | {limit} | {folklore}[read {read}]({source}) |\n");
+        let mut text = String::new();
+        for (heading, checks) in builtin_by_kind().unwrap_or_else(|error| panic!("{error}")) {
+            text += &format!(
+                "\n### {heading}\n\n| Check | Run: criterion | Job | Limit | Standing | Source |\n|---|---|---|---|---|---|\n"
+            );
+            for check in checks {
+                let takes = format!("{}, {}", check.name, span(check.seconds()));
+                let rows = text.len();
+                for run in &check.runs {
+                    for criterion in &run.criteria {
+                        let Criterion { stream, source: Some(source), standing: Some(standing), tier, .. } = criterion
+                        else {
+                            continue;
+                        };
+                        let (Some(limit), Some(read)) = (criterion.limit_text(), &criterion.looked_up) else {
+                            continue;
+                        };
+                        let job = job_in_short(&run.jobs, stream);
+                        let tier = tier.as_ref().map_or_else(String::new, |tier| format!(", for {tier}"));
+                        let (run, what) = (&run.name, criterion.metric_and_stream());
+                        text += &format!(
+                            "| {takes} | {run}: {what} | `{job}` | {limit} | {standing}{tier} | [read {read}]({source}) |\n"
+                        );
+                    }
+                }
+                if text.len() == rows {
+                    text += &format!("| {takes} | | | no published limit | | |\n");
+                }
             }
         }
-        text
+        text + "\n"
     }
 
     #[test]

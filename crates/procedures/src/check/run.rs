@@ -5,7 +5,8 @@ use super::site::Site;
 use super::{Definition, FileState, FileUse, RunDefinition};
 use crate::fio::{FioRun, FioRunObserver, Trigger, layout, write_layout};
 use conclusions::check::{
-    CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, judge, outcome_of_run,
+    Answer, CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, for_option, judge,
+    outcome_of_run,
 };
 use load::workload::fio::FioLoad;
 use results::files::{self, ReplaceTarget};
@@ -44,6 +45,8 @@ pub struct Request<'a> {
     pub erase: &'a [String],
     /// Directory for the record and its runs.
     pub dir: PathBuf,
+    /// Seconds of load in the checks after this one.
+    pub later_sec: u64,
     pub quiet: bool,
 }
 
@@ -61,6 +64,7 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
     let started_unix_ms = now_unix_ms();
     let file_uses = definition.files()?;
     let site = Site::open(path, &file_uses)?;
+    warn_of_credits(definition, &site);
     if let Some(bytes) = site.files_bytes {
         let bytes = units::bytes(bytes as f64);
         console::note(&format!(
@@ -108,8 +112,10 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         disk: site.disk_text(),
         started_unix_ms,
         outcome: Outcome::Invalid,
+        answer: Answer::default(),
         sentence: String::new(),
         remarks: remarks(&site, &completed),
+        tiers: definition.tiers.clone(),
         criteria: completed.iter().flat_map(|done| done.criteria.clone()).collect(),
         runs: completed.iter().map(|done| done.run.clone()).collect(),
         sustained,
@@ -120,6 +126,17 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
     write_files(request, &completed, &mut check)?;
     check.write(&request.dir).map_err(Failure::environment)?;
     Ok(check)
+}
+
+/// Warns that a test which is shorter than burst credits last cannot pass.
+fn warn_of_credits(definition: &Definition, site: &Site) {
+    let mut criteria = definition.runs.iter().flat_map(|run| &run.criteria);
+    if site.may_have_credits() && definition.seconds() < CREDITS_SEC && criteria.any(|criterion| criterion.decides) {
+        let (path, time) = (&site.path, for_option(CREDITS_SEC));
+        console::warning_once(&format!(
+            "the disk of {path} may have burst credits: a pass needs at least --for {time}"
+        ));
+    }
 }
 
 /// A run with its results.
@@ -204,11 +221,13 @@ fn perform_run(
         }
     }
     load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
+    let left = request.definition.runs.iter().skip_while(|run| run.name != definition.name).map(|run| run.seconds);
     console::note(&format!(
-        "{}, run {}: {}",
+        "{}, run {}: {}; {} left in all",
         request.definition.name,
         definition.name,
-        units::span(definition.seconds)
+        units::span(definition.seconds),
+        units::span(left.sum::<u64>() + request.later_sec)
     ));
     let names = load.stream_names();
     let dir = request.dir.join(&definition.name);

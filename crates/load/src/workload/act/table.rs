@@ -400,7 +400,7 @@ pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
 
 /// The name most similar to `word`; `None` if no name is close: each differs in more than a third of its letters, and
 /// none begins with `word`.
-pub(in crate::workload) fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
+pub fn similar(word: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     // Longer words resemble no name, and the cost grows with the product of the lengths.
     const LEN_MAX: usize = 64;
     if word.len() > LEN_MAX {
@@ -408,7 +408,7 @@ pub(in crate::workload) fn similar(word: &str, names: impl Iterator<Item = &'sta
     }
     let is_prefix = |name: &str| word.len() >= 4 && name.starts_with(word);
     names
-        .map(|name| (if is_prefix(name) { 1 } else { strsim::levenshtein(word, name) }, name))
+        .map(|name| (if is_prefix(name) { 1 } else { strsim::osa_distance(word, name) }, name))
         .filter(|(distance, name)| distance * 3 <= name.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)
