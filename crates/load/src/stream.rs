@@ -26,6 +26,9 @@ pub struct Request {
     pub placement: Option<Placement>,
     /// I/O priority.
     pub priority: Priority,
+    /// Cell of the commit that begins with this operation, and ends with the last of the operations that follow in its
+    /// slot.
+    pub commit: Option<u32>,
 }
 
 impl Request {
@@ -41,6 +44,7 @@ impl Request {
             sync: WriteSync::No,
             placement: None,
             priority: Default::default(),
+            commit: None,
         }
     }
 }
@@ -143,7 +147,7 @@ fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, on_lost: &mut dy
             return;
         }
         while let Some(request) = pending {
-            on_lost(request.cell, 1);
+            std::iter::once(request.cell).chain(request.commit).for_each(|cell| on_lost(cell, 1));
             pending = stream.on_loss(&request);
         }
     }

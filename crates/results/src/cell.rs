@@ -276,6 +276,10 @@ pub struct StreamInfo {
     pub arrivals: Arrivals,
     /// Index of the stream's workload among the workloads of the run.
     pub workload: usize,
+    /// True if each operation of the stream is a commit: a write with its sync, which other streams count. Totals leave
+    /// the stream out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub commits: bool,
     /// Histograms of the stream in a log of ACT's format; `None`: the stream is in no such log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<ActHistograms>,

@@ -8,7 +8,7 @@ use device::guard::{EraseAnswers, Guard, Request, WriteConsent, ask_on_terminal,
 use device::target::Target;
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec};
-use load::workload::{DeviceShape, RunSpec, Workload};
+use load::workload::{DeviceShape, FilePlan, RunSpec, Workload};
 use results::run_dir::DeviceKind;
 use serde_json::{Value, json};
 use std::fs;
@@ -73,11 +73,16 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// Switches to the page cache: reads the cached range of `workload` into the cache. Without such a range, drops
-    /// the device's cached pages.
-    pub fn use_page_cache(&self, spec: &RunSpec, workload: &impl Workload) -> Result<(), Failure> {
+    /// Switches the devices that one of `workloads` uses through the page cache to the cache: reads the cached range of
+    /// the workload into the cache. Without such a range, drops the device's cached pages.
+    pub fn use_page_cache<'w, W: Workload + 'w>(
+        &self,
+        spec: &RunSpec,
+        workloads: impl Iterator<Item = &'w W> + Clone,
+    ) -> Result<(), Failure> {
         let Self::Real(targets) = self else { return Ok(()) };
         let configure = |(target, name): (&Arc<Target>, &DeviceName)| {
+            let Some(workload) = workloads.clone().find(|workload| workload.is_buffered(name)) else { return Ok(()) };
             let cached = workload.cached_range(name, target.size_bytes());
             let result = target.use_page_cache(cached.is_none());
             result.map_err(|error| format!("cannot use the page cache for {name} - {error}"))?;
@@ -202,9 +207,12 @@ fn open_targets<'w, W: Workload + 'w>(
     let request = |name: &DeviceName| {
         let mut kinds: Vec<_> = workloads_on(name).map(|workload| format!("{} test", workload.kind())).collect();
         kinds.dedup();
+        let FilePlan { size_bytes: file_size_bytes, sparse, grows } =
+            workloads_on(name).next().map(|workload| workload.file_plan(name)).unwrap_or_default();
         Request {
-            file_size_bytes: spec.file_size_bytes,
-            sparse: spec.sparse,
+            file_size_bytes,
+            sparse,
+            grows,
             min_size_bytes: unit_bytes(name),
             reads: workloads_on(name).any(Workload::reads),
             shared: consents.shared,

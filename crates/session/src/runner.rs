@@ -138,9 +138,7 @@ impl Opened {
         consents: &Consents<'_>,
     ) -> Result<Self, Failure> {
         let devices = Devices::open(spec, workloads.clone(), consents)?;
-        if let Some(workload) = workloads.clone().next().filter(|_| spec.buffered) {
-            devices.use_page_cache(spec, workload)?;
-        }
+        devices.use_page_cache(spec, workloads.clone())?;
         let engine = Engine::choose(&Demand::of(spec, workloads), &devices)?;
         Ok(Self { devices, engine })
     }
@@ -222,7 +220,7 @@ pub fn run<W: Workload>(
             stream.name
         )));
     }
-    let iops = streams.iter().map(|stream| stream.offered_iops).sum();
+    let iops = streams.iter().filter(|stream| !stream.commits).map(|stream| stream.offered_iops).sum();
     let synchronous = plan.shards.iter().filter(|shard| shard.synchronous).count();
     let facts = EngineFacts::new(engine, &spec, plan.shards.len(), synchronous, iops);
     let control = Arc::new(Control::default());

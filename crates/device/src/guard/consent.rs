@@ -147,13 +147,13 @@ fn check_same_size(file: &File, expected_bytes: u64) -> Result<(), Reason> {
     }
 }
 
-/// Allocates the first `size_bytes` of a file, unless the file shall be sparse. Returns a note for the user.
+/// Allocates the first `size_bytes` of a file, unless the file shall be sparse or grow. Returns a note for the user.
 fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<String>, Reason> {
     let &Request { reads, sparse, .. } = request;
     let failed = |source| Reason::io("reserve its space", source);
     let metadata = file.metadata().map_err(failed)?;
     let missing = missing_bytes(&metadata, size_bytes);
-    if missing == 0 {
+    if missing == 0 || request.grows {
         return Ok(None);
     }
     if !sparse && open::reserve(file.as_fd(), size_bytes).map_err(failed)? {

@@ -81,6 +81,8 @@ pub struct Request {
     pub file_size_bytes: Option<u64>,
     /// True if the blocks of a file shall not be allocated in advance.
     pub sparse: bool,
+    /// True if a file shall keep its length, and grow with the writes.
+    pub grows: bool,
     /// Minimum size that the load needs: one large block.
     pub min_size_bytes: u64,
     /// True to use the whole device, including the part that a preparation left unused.

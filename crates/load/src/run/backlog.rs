@@ -12,6 +12,7 @@ use crate::schedule::Schedule;
 use crate::stream::Request;
 use engine::BlockEngine;
 use results::counts::Backlog;
+use results::times::Times;
 use std::collections::{BTreeMap, VecDeque};
 
 /// An issued operation, by token.
@@ -28,6 +29,45 @@ pub(super) struct Slot {
     pub(super) unseen_before_ns: u64,
     /// Upper bound of this operation's delay at its device because flashproof issued earlier operations late.
     pub(super) behind_ns: u64,
+    /// The commit of earlier operations on the slot, if this operation is part of it.
+    pub(super) commit: Option<Commit>,
+}
+
+impl Slot {
+    /// Cell and scheduled start of the commit that the operation is part of.
+    fn commit(&self) -> Option<(u32, u64)> {
+        let begun = self.commit.map(|commit| (commit.cell, commit.first.intended_ns()));
+        begun.or_else(|| Some((self.request.commit?, self.intended_ns)))
+    }
+}
+
+/// The operations of a commit that completed: they follow each other in a slot, and the commit is recorded in its own
+/// cell.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Commit {
+    pub(super) cell: u32,
+    /// Times of the first operation.
+    pub(super) first: Times,
+    /// Sum of the times between a completion and the issue of the next operation.
+    pub(super) gaps_ns: u64,
+    /// Upper bound on the time for which completions were unseen.
+    pub(super) unseen_ns: u64,
+    /// Upper bound of the delay in the device by earlier operations that this program issued late.
+    pub(super) behind_ns: u64,
+    /// True if an operation failed.
+    pub(super) failed: bool,
+}
+
+impl Commit {
+    /// The times of the commit whose last operation completed at `completed_ns`. The gaps are lag, not service.
+    pub(super) fn times(&self, completed_ns: u64) -> Times {
+        let intended_ns = self.first.intended_ns();
+        let eligible_ns = intended_ns + self.first.wait_ns();
+        let issued_ns = (eligible_ns + self.first.lag_ns() + self.gaps_ns).min(completed_ns);
+        Times::new(intended_ns, eligible_ns, issued_ns, completed_ns)
+            .with_held_ns(self.first.held_ns())
+            .with_behind_ns(self.behind_ns)
+    }
 }
 
 /// A free slot under a limit.
@@ -169,7 +209,8 @@ impl<W: BlockEngine> Shard<W> {
         self.note_silence(at_ns);
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
         let late_backlog = Backlog { late: 1, ..Backlog::default() };
-        let cells_in_flight: Vec<u32> = self.slots_in_flight().map(|slot| slot.request.cell).collect();
+        let cells = |slot: &Slot| [Some(slot.request.cell), slot.commit().map(|(cell, _)| cell)];
+        let cells_in_flight: Vec<u32> = self.slots_in_flight().flat_map(cells).flatten().collect();
         cells_in_flight.into_iter().for_each(|cell| self.recorder.outstanding(cell, &in_flight));
         self.unsalted.iter().for_each(|slot| self.recorder.outstanding(slot.request.cell, &late_backlog));
         for lane in 0..self.lanes.len() {
@@ -223,11 +264,14 @@ impl<W: BlockEngine> Shard<W> {
         for slot in in_flight {
             let last_back_ns = self.silence.last_back_ns(slot.request.cell);
             self.recorder.lost(slot.request.cell, slot.intended_ns, last_back_ns);
+            if let Some((cell, intended_ns)) = slot.commit() {
+                self.recorder.lost(cell, intended_ns, last_back_ns);
+            }
             let follower = self.lanes[slot.lane as usize].stream.on_loss(&slot.request);
-            follower.into_iter().for_each(|request| self.count_chain(slot.lane, request, slot.intended_ns, false));
+            follower.into_iter().for_each(|request| self.count_chain(&Slot { request, commit: None, ..slot }, false));
         }
         for slot in std::mem::take(&mut self.unsalted) {
-            self.count_chain(slot.lane, slot.request, slot.intended_ns, true);
+            self.count_chain(&slot, true);
         }
         let waiting =
             self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, limit.own_ns())));
@@ -264,13 +308,17 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Counts an operation due at `intended_ns` that was never issued, and its followers. The lane's stream learns that
-    /// no byte moved.
-    pub(super) fn count_chain(&mut self, lane: u32, request: Request, intended_ns: u64, is_ours: bool) {
-        let mut follower = Some(request);
+    /// Counts the operation of `slot`, which was never issued, its followers, and its commit. The lane's stream learns
+    /// that no byte moved.
+    pub(super) fn count_chain(&mut self, slot: &Slot, is_ours: bool) {
+        let ours = u64::from(is_ours);
+        if let Some((cell, intended_ns)) = slot.commit() {
+            self.recorder.unissued(cell, intended_ns, 1, ours);
+        }
+        let mut follower = Some(slot.request);
         while let Some(request) = follower {
-            self.recorder.unissued(request.cell, intended_ns, 1, u64::from(is_ours));
-            follower = self.lanes[lane as usize].stream.on_loss(&request);
+            self.recorder.unissued(request.cell, slot.intended_ns, 1, ours);
+            follower = self.lanes[slot.lane as usize].stream.on_loss(&request);
         }
     }
 }

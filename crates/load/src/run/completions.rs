@@ -1,6 +1,6 @@
 //! Handles completions: records the operation, starts its follower, and gives its slot to the longest waiting lane.
 
-use super::backlog::{FreeSlot, Slot};
+use super::backlog::{Commit, FreeSlot, Slot};
 use super::recorder::Lateness;
 use super::{EndCause, Shard};
 use crate::stream::Request;
@@ -43,6 +43,7 @@ impl<W: BlockEngine> Shard<W> {
             completion.outcome = Outcome::WRONG_DATA;
         }
         self.record(&slot, completion, &times, wrong_data);
+        let commit = commit_with(&slot, completion, &times);
         let unseen_ns = slot.unseen_before_ns + completion.unseen_ns.min(times.service_ns());
         let Request { buffers, .. } = slot.request;
         let lag_ns = slot.lag_before_ns + times.lag_ns();
@@ -55,11 +56,13 @@ impl<W: BlockEngine> Shard<W> {
             // The follower keeps the slot and is due now.
             let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
             let (lag_before_ns, unseen_before_ns) = (lag_ns, unseen_ns);
-            let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns, unseen_before_ns, ..slot };
+            let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns, unseen_before_ns, commit, ..slot };
             match self.abandoned {
                 false => return self.start(follower),
-                true => self.count_chain(follower.lane, request, intended_ns, false),
+                true => self.count_chain(&follower, false),
             }
+        } else if let Some(commit) = commit {
+            self.record_commit(&slot, &commit, completed_ns);
         }
         if self.is_closed(slot.lane) {
             self.resting[slot.lane as usize] += 1;
@@ -87,10 +90,7 @@ impl<W: BlockEngine> Shard<W> {
     fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times, wrong_data: Option<String>) {
         let cell = slot.request.cell;
         if completion.outcome.is_done() {
-            let lateness = match times.response_ns() > GRACE_NS || times.completed_ns() > self.end_ns(slot.lane) {
-                true => self.late(slot, times, completion.unseen_ns),
-                false => Lateness::default(),
-            };
+            let lateness = self.lateness(slot, times, completion.unseen_ns);
             self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, lateness);
             return;
         }
@@ -101,6 +101,26 @@ impl<W: BlockEngine> Shard<W> {
             self.stop(EndCause::Gone { device: slot.request.target.into(), error });
         } else if count > self.settings.errors_max {
             self.stop(EndCause::Errors { count });
+        }
+    }
+
+    /// Records a commit whose last operation, in `slot`, completed at `completed_ns`.
+    fn record_commit(&mut self, slot: &Slot, commit: &Commit, completed_ns: u64) {
+        self.silence.end_chain(commit.cell);
+        let times = commit.times(completed_ns);
+        let intended_ns = times.intended_ns();
+        if commit.failed {
+            return self.recorder.commit_failed(commit.cell, intended_ns);
+        }
+        let lateness = self.lateness(&Slot { intended_ns, lag_before_ns: 0, ..*slot }, &times, commit.unseen_ns);
+        self.recorder.done(commit.cell, &times, 0, commit.unseen_ns, lateness);
+    }
+
+    #[inline]
+    fn lateness(&self, slot: &Slot, times: &Times, unseen_ns: u64) -> Lateness {
+        match times.response_ns() > GRACE_NS || times.completed_ns() > self.end_ns(slot.lane) {
+            true => self.late(slot, times, unseen_ns),
+            false => Lateness::default(),
         }
     }
 
@@ -154,4 +174,20 @@ impl<W: BlockEngine> Shard<W> {
             self.issue(lane, intended_ns, true);
         }
     }
+}
+
+/// The commit that the operation in `slot` begins or continues, with this operation.
+fn commit_with(slot: &Slot, completion: &Completion, times: &Times) -> Option<Commit> {
+    let cell = slot.commit.map(|commit| commit.cell).or(slot.request.commit)?;
+    let begun = Commit { cell, first: *times, gaps_ns: 0, unseen_ns: 0, behind_ns: 0, failed: false };
+    let so_far = slot.commit.unwrap_or(begun);
+    let issued_ns = times.completed_ns() - times.service_ns();
+    let gap_ns = slot.commit.map_or(0, |_| issued_ns.saturating_sub(slot.eligible_ns));
+    Some(Commit {
+        gaps_ns: so_far.gaps_ns + gap_ns,
+        unseen_ns: so_far.unseen_ns + completion.unseen_ns.min(times.service_ns()),
+        behind_ns: so_far.behind_ns.max(slot.behind_ns),
+        failed: so_far.failed || !completion.outcome.is_done(),
+        ..so_far
+    })
 }

@@ -419,7 +419,16 @@ impl<W: BlockEngine> Shard<W> {
         let eligible_ns = freed_ns.max(intended_ns);
         let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
         self.due_counters[lane as usize].taken_ops += 1;
-        self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0, unseen_before_ns, behind_ns: 0 });
+        self.start(Slot {
+            request,
+            lane,
+            intended_ns,
+            eligible_ns,
+            lag_before_ns: 0,
+            unseen_before_ns,
+            behind_ns: 0,
+            commit: None,
+        });
         self.schedule_next(lane);
     }
 
@@ -437,6 +446,9 @@ impl<W: BlockEngine> Shard<W> {
         let is_closed = self.is_closed(slot.lane);
         let lag_ns = if is_closed { 0 } else { self.now_ns.saturating_sub(slot.eligible_ns) };
         slot.behind_ns = self.silence.submitted(slot.request.cell, self.now_ns, lag_ns);
+        if let Some(cell) = slot.request.commit {
+            self.silence.begin_chain(cell, self.now_ns);
+        }
         let token = match self.free_slots.pop() {
             Some(token) => {
                 self.slots[token as usize] = slot;

@@ -254,6 +254,11 @@ impl Recorder {
         }
     }
 
+    /// Records a commit due at `intended_ns` with a failed operation, which is recorded and logged in its own cell.
+    pub(super) fn commit_failed(&mut self, cell: u32, intended_ns: u64) {
+        self.record(cell, intended_ns, |cell| cell.record_errors(1, 0));
+    }
+
     /// Records `n` operations, due at `intended_ns` or later in its step, that were never issued; flashproof delayed
     /// `ours` of them.
     pub(super) fn unissued(&mut self, cell: u32, intended_ns: u64, n: u64, ours: u64) {

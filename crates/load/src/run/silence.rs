@@ -59,6 +59,19 @@ pub(super) struct Silence {
 }
 
 impl StreamOnDevice {
+    #[inline]
+    fn begin(&mut self, now_ns: u64) {
+        if self.in_flight == 0 {
+            self.since_ns = now_ns;
+        }
+        self.in_flight += 1;
+    }
+
+    #[inline]
+    fn end(&mut self) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+    }
+
     /// Counts the silence that began at `from_ns` and lasts until `until_ns`.
     fn count(&mut self, from_ns: u64, until_ns: u64, began_ns: u64) {
         let from_ns = from_ns.max(self.counted_ns);
@@ -99,11 +112,19 @@ impl Silence {
             device.usual_in_flight = device.in_flight;
         }
         device.in_flight += 1;
-        if stream.in_flight == 0 {
-            stream.since_ns = now_ns;
-        }
-        stream.in_flight += 1;
+        stream.begin(now_ns);
         device.behind_ns
+    }
+
+    /// Records that a chain of operations begins at `now_ns`: its stream waits for the device until its end.
+    #[inline]
+    pub(super) fn begin_chain(&mut self, cell: u32, now_ns: u64) {
+        self.cells[cell as usize].begin(now_ns);
+    }
+
+    #[inline]
+    pub(super) fn end_chain(&mut self, cell: u32) {
+        self.cells[cell as usize].end();
     }
 
     /// Records a completion that happened at `at_ns`, or up to `unseen_ns` earlier.
@@ -122,8 +143,7 @@ impl Silence {
         }
         device.last_back_ns = device.last_back_ns.max(at_ns);
         device.since_ns = device.since_ns.max(at_ns);
-        let stream = &mut self.cells[cell as usize];
-        stream.in_flight = stream.in_flight.saturating_sub(1);
+        self.cells[cell as usize].end();
     }
 
     /// Counts a device's silence up to `until_ns`, for each stream that has operations in flight on the device.

@@ -94,6 +94,16 @@ pub trait Workload {
         self.writes().then_some(None).into_iter().collect()
     }
 
+    /// The file `device`, which this load writes.
+    fn file_plan(&self, _device: &DeviceName) -> FilePlan {
+        FilePlan { size_bytes: self.spec().file_size_bytes, ..FilePlan::default() }
+    }
+
+    /// True if operations on `device` go through the page cache.
+    fn is_buffered(&self, _device: &DeviceName) -> bool {
+        false
+    }
+
     /// For a load through the page cache: byte range that is read into the cache before the run, on a device of
     /// `size_bytes`. `None`: the device's cached pages are dropped.
     fn cached_range(&self, _device: &DeviceName, _size_bytes: u64) -> Option<Range<u64>> {
@@ -105,6 +115,17 @@ pub trait Workload {
     ///
     /// Errors: a device that cannot take the load.
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built;
+}
+
+/// A file that a load writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FilePlan {
+    /// Size of the file, bytes; `None`: the load writes to a device.
+    pub size_bytes: Option<u64>,
+    /// True if the writes allocate the blocks of a new file.
+    pub sparse: bool,
+    /// True if the file grows with the writes.
+    pub grows: bool,
 }
 
 /// The configuration in force of a load that was added to a run, or why the load cannot be run.
@@ -125,7 +146,7 @@ pub struct Load<W> {
 pub struct RunSpec {
     /// Devices, or files if `file_size_bytes` is set. At least one, all different, either all or none simulated.
     pub device_names: Vec<DeviceName>,
-    /// Size of each file; `None`: the names are devices.
+    /// Size of the largest file; `None`: the names are devices.
     pub file_size_bytes: Option<u64>,
     /// Length of the run, seconds.
     pub duration_sec: u64,
@@ -147,14 +168,10 @@ pub struct RunSpec {
     pub seed: Option<u64>,
     /// Ramp time before the measurement, nanoseconds.
     pub ramp_ns: u64,
-    /// True if operations go through the page cache.
-    pub buffered: bool,
     /// Number of operations after which all streams of the workload end; `None`: the streams end by time.
     pub operations: Option<u64>,
     /// True if all issuing threads perform operations as system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
-    /// True if the writes allocate the blocks of new files.
-    pub sparse: bool,
 }
 
 impl RunSpec {
@@ -201,9 +218,7 @@ impl RunSpec {
                 keeps_instants: "ACT's pacing",
                 aligned_slices: "judgement by ACT's slices",
                 ramp_ns: "the ramp time in ns",
-                buffered: "I/O through the page cache",
                 synchronous: "I/O by system calls",
-                sparse: "the allocation of files",
             }
             if spec.is_simulated() != joined.is_simulated() {
                 return Err("a run has either simulated or real drives, not both".to_owned());

@@ -2,35 +2,33 @@
 //!
 //! ```text
 //! checks/NAME.toml -> Definition -> a FioLoad per run -> Verdict, Figures -> Judged criteria -> Check
-//! directory or device -> Site: where the files of the jobs are
+//! directory or device -> Site: where the files of the jobs are, in the state that each run begins with
 //! ```
 
+mod jobs;
 mod run;
 mod site;
 
-use conclusions::check::{Criterion, Metric, Standing, Sustained, limits_of};
+use conclusions::check::{Criterion, Metric, Standing, Sustained};
 use conclusions::grouped;
 use include_dir::{Dir, include_dir};
+pub use jobs::{FileState, FileUse};
 use load::workload::act::table::similar;
-use load::workload::fio::{
-    BYTES, FioLoad, GivenOption, Job, ParseContext, SECONDS, Section, Size, job_file, jobs, parse_number, runs,
-};
+use load::workload::fio::{BYTES, SECONDS, parse_number};
 use results::files::{self, Instructions, Links};
 use results::units::{in_one_line, quoted, span};
 pub use run::{Request, perform};
 use serde::Deserialize;
 use session::failure::Failure;
-use session::runner::cpus;
 pub use site::{OWN_DIR, Site};
 pub(crate) use site::{OwnDir, directory_or_device};
-use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Largest file of a check, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Longest slice of a verdict, seconds.
-const SLICE_SEC_MAX: u64 = 60;
+/// Length of a slice of the verdict, seconds: at least, and if a latency has a limit.
+const SLICE_SEC: [u64; 2] = [10, 60];
 
 /// Longest run, seconds: a week.
 const RUN_SEC_MAX: u64 = 7 * 86_400;
@@ -67,14 +65,6 @@ pub struct Definition {
     pub text: String,
 }
 
-/// Use of a file by the jobs of a check.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct FileUse {
-    pub bytes: u64,
-    /// True if a job reads the file, so that it is written first.
-    pub is_read: bool,
-}
-
 /// A run of a check.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -88,6 +78,9 @@ pub struct RunDefinition {
     /// Parsed criteria.
     #[serde(skip)]
     pub criteria: Vec<Criterion>,
+    /// True if the run is longer than its check says, so that jobs have the database's own rate.
+    #[serde(skip)]
+    pub is_long: bool,
 }
 
 /// A check in TOML.
@@ -212,90 +205,25 @@ impl Definition {
     /// The same check over `seconds` of load; each run gets its part, rounded up.
     pub fn lasting(mut self, seconds: u64) -> Self {
         let total_sec = self.seconds().max(1);
-        self.runs.iter_mut().for_each(|run| run.seconds = (run.seconds * seconds).div_ceil(total_sec).max(1));
+        for run in &mut self.runs {
+            run.seconds = (run.seconds * seconds).div_ceil(total_sec).max(1);
+            run.is_long = seconds > total_sec;
+        }
         self
-    }
-
-    /// The files that the jobs use, by name.
-    pub fn files(&self) -> Result<BTreeMap<String, FileUse>, Failure> {
-        let mut files = BTreeMap::new();
-        for run in &self.runs {
-            for job in run.parse(&self.name)? {
-                let wrong = |why: &str| Err(self.wrong(run, &job.name, why));
-                let Some(Size::Bytes(size)) = job.size else {
-                    return wrong("it has no size in bytes - give a size such as size=1g");
-                };
-                let is_elsewhere =
-                    !job.directory.is_empty() || job.offset != Size::Bytes(0) || job.logs.iter().any(Option::is_some);
-                if is_elsewhere {
-                    return wrong(
-                        "it sets directory, offset or a log - leave them out: the check chooses where files and \
-                         records are",
-                    );
-                }
-                match &job.filenames[..] {
-                    [] => return wrong("it names no file - give a name such as filename=data"),
-                    [name] if is_plain(name) => {
-                        let file_use: &mut FileUse = files.entry(name.clone()).or_default();
-                        file_use.bytes = size.max(file_use.bytes);
-                        file_use.is_read |= job.does[0];
-                    }
-                    names => {
-                        let names = names.join(":");
-                        return wrong(&format!("filename={names} is not one name of letters, digits, -, _ and ."));
-                    }
-                }
-            }
-        }
-        Ok(files)
-    }
-
-    fn wrong(&self, run: &RunDefinition, job: &str, why: &str) -> Failure {
-        let (check, run) = (quoted(&self.name), quoted(&run.name));
-        Failure::usage(format!("cannot use the check {check} - run {run}, job {}: {why}", quoted(job)))
-    }
-
-    /// The load of `run`. `target_of` maps a file of the jobs to its target, and to the offset of the file's range on
-    /// the target.
-    pub fn load(&self, run: &RunDefinition, target_of: impl Fn(&str) -> (String, u64)) -> Result<FioLoad, Failure> {
-        let mut jobs = run.parse(&self.name)?;
-        for job in &mut jobs {
-            let targets: Vec<_> = job.filenames.iter().map(|file| target_of(file)).collect();
-            let base = targets.first().map_or(0, |(_, base)| *base);
-            job.filenames = targets.into_iter().map(|(target, _)| target).collect();
-            if base > 0 {
-                job.offset = Size::Bytes(base);
-            }
-        }
-        let loads = runs(jobs).map_err(|problems| {
-            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            self.wrong(run, "", &problems.join("; "))
-        })?;
-        let [mut load]: [FioLoad; 1] = loads.try_into().map_err(|_| {
-            self.wrong(run, "", "its jobs wait for each other (stonewall) - make a separate run of each")
-        })?;
-        let streams = load.stream_names();
-        if let Some(Criterion { stream, .. }) = run.criteria.iter().find(|it| !streams.contains(&it.stream)) {
-            let (stream, streams) = (quoted(stream), streams.join(", "));
-            return Err(self.wrong(run, "", &format!("there is no stream {stream} - the streams are {streams}")));
-        }
-        for stream in streams {
-            if let Some(limits) = limits_of(&stream, run.criteria.iter()).map_err(Failure::usage)? {
-                load.limits.insert(stream, limits);
-            }
-        }
-        Ok(load)
     }
 }
 
 impl RunDefinition {
-    /// Length of a slice of the verdict, seconds. With a limit on a latency: the whole run, as in published
-    /// percentiles. Otherwise a quarter of the run, because a rate has to last: the worst quarter decides.
+    /// Length of a slice of the verdict, seconds. With a limit on a latency: a minute or more, as in published
+    /// percentiles. Otherwise a quarter of the run, because a rate has to last: the worst quarter decides. No slice is
+    /// shorter than 10 s, and no remainder is left, so the slice can be the whole run.
     pub fn slice_sec(&self) -> u64 {
         let mut limited = self.criteria.iter().filter(|criterion| criterion.deciding_limit().is_some());
-        let uncapped_sec =
-            if limited.all(|criterion| !criterion.metric.is_latency()) { self.seconds / 4 } else { self.seconds };
-        uncapped_sec.clamp(1, SLICE_SEC_MAX)
+        let [least_sec, minute] = SLICE_SEC;
+        let wanted_sec =
+            if limited.all(|criterion| !criterion.metric.is_latency()) { self.seconds / 4 } else { minute };
+        let mut lengths = wanted_sec.clamp(least_sec, minute)..self.seconds;
+        lengths.find(|seconds| self.seconds.is_multiple_of(*seconds)).unwrap_or(self.seconds)
     }
 
     /// Parses the criteria. Errors: a mistake in the criteria or in the other fields.
@@ -316,25 +244,6 @@ impl RunDefinition {
             self.criteria.push(criterion.map_err(|why| format!("{criterion_text}: {why}"))?);
         }
         Ok(())
-    }
-
-    /// The jobs, with the duration of the run.
-    fn parse(&self, check: &str) -> Result<Vec<Job>, Failure> {
-        let context = ParseContext {
-            read: &|_| Err("a check cannot include another file".to_owned()),
-            cpus: cpus(),
-            ..ParseContext::default()
-        };
-        let location = format!("check {check}, run {}", self.name);
-        let mut warnings = Vec::new();
-        let mut sections = job_file(&location, &self.jobs, &context, &mut warnings).map_err(Failure::usages)?;
-        let timing = [("runtime", self.seconds.to_string()), ("time_based", "1".into())];
-        let timing = timing.map(|(name, value)| GivenOption::new(name, value, &location));
-        sections.iter_mut().filter(|section: &&mut Section| !section.is_global()).for_each(|section| {
-            section.options.extend(timing.iter().cloned());
-        });
-        let jobs = jobs(&sections, &context, &mut warnings).map_err(Failure::usages)?;
-        if warnings.is_empty() { Ok(jobs) } else { Err(Failure::usages(warnings)) }
     }
 }
 
@@ -412,6 +321,7 @@ fn builtin_text(name: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use super::site::needed_bytes;
     use super::*;
     use conclusions::check::Criterion;
     use results::units::span;
@@ -427,13 +337,10 @@ mod tests {
             let check = Definition::find(name).unwrap_or_else(|error| panic!("{error}"));
             assert!(check.seconds() <= SECONDS_MAX, "{name} takes {} s", check.seconds());
             let files = check.files().unwrap();
-            assert!(
-                files.len() as u64 * files.values().map(|used| used.bytes).max().unwrap() <= BYTES_MAX,
-                "{name} makes larger files"
-            );
+            assert!(needed_bytes(&files) <= BYTES_MAX, "{name} makes larger files");
+            let site = Site::open("sim:", &files).unwrap();
             for run in &check.runs {
-                let load =
-                    check.load(run, |file| (format!("/tmp/{file}"), 0)).unwrap_or_else(|error| panic!("{error}"));
+                let load = check.load(run, &site).unwrap_or_else(|error| panic!("{error}"));
                 assert!(!load.stream_names().is_empty());
             }
             for criterion in check.runs.iter().flat_map(|run| &run.criteria) {

@@ -1,7 +1,8 @@
 //! Performs a check on one disk: lays out files that are read, runs the jobs, judges the criteria.
 
+use super::jobs::CheckJob;
 use super::site::Site;
-use super::{Definition, FileUse, RunDefinition};
+use super::{Definition, FileState, FileUse, RunDefinition};
 use crate::fio::{FioRun, FioRunObserver, Trigger, layout, write_layout};
 use conclusions::check::{
     Answer, CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, for_option, judge,
@@ -64,22 +65,27 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
     let file_uses = definition.files()?;
     let site = Site::open(path, &file_uses)?;
     warn_of_credits(definition, &site);
-    if let Some(bytes) = site.file_bytes {
-        let total = units::bytes((bytes * file_uses.len() as u64) as f64);
-        let files = units::count(file_uses.len() as u64, "file");
+    if let Some(bytes) = site.files_bytes {
+        let bytes = units::bytes(bytes as f64);
         console::note(&format!(
-            "{}: {files}, {total} in total, in {path}/{}; removed at the end",
+            "{}: files of up to {bytes} in {path}/{}; removed at the end",
             definition.name,
             super::OWN_DIR
         ));
     }
     // Find mistakes in all runs before anything is written.
-    let loads = definition.runs.iter().map(|run| definition.load(run, |file| site.place(file)));
+    let loads = definition.runs.iter().map(|run| definition.load(run, &site));
     let loads = loads.collect::<Result<Vec<_>, _>>()?;
-    lay_out(request, &site, &file_uses, signal_handler)?;
+    lay_out(request, &site, &file_uses, FileState::Shared, "", signal_handler)?;
     let (mut completed, mut stop_reason) = (Vec::new(), None);
     for (number, (run, load)) in definition.runs.iter().zip(loads).enumerate() {
+        lay_out(request, &site, &file_uses, FileState::Rewritten, &run.name, signal_handler)?;
         completed.push(perform_run(request, &site, run, load, signal_handler)?);
+        let is_own = |used: &FileUse| used.state != FileState::Shared && used.run == run.name;
+        let own_files: Vec<_> =
+            file_uses.iter().filter(|(_, used)| is_own(used)).map(|(name, _)| name.clone()).collect();
+        site.remove(&own_files)
+            .map_err(|why| Failure::environment(format!("cannot remove files of the check - {why}")))?;
         if signal_handler.signal_received().is_some() {
             let next = definition.runs.get(number + 1);
             stop_reason = next.map(|next| format!("the check was stopped before its run {}", next.name));
@@ -140,6 +146,8 @@ fn warn_of_credits(definition: &Definition, site: &Site) {
 struct CompletedRun {
     run: CheckedRun,
     criteria: Vec<Judged>,
+    /// Jobs that wrote more than their new file holds, a sentence each.
+    overwritten: Vec<String>,
     /// A latency goal that no depth met.
     missed_goal: Option<String>,
     /// Figures of each stream; empty if a goal was missed.
@@ -166,20 +174,30 @@ impl Request<'_> {
     }
 }
 
-/// Writes the files or ranges that any run reads: reads of unwritten blocks would not reach the drive.
+/// Writes the files in `state`: the shared files, or those of `run`. Reads of unwritten blocks would not reach the drive,
+/// and the first writes of a block cost more than later ones. On a device, only the ranges that a job reads are written.
 fn lay_out(
     request: &Request<'_>,
     site: &Site,
     files: &BTreeMap<String, FileUse>,
+    state: FileState,
+    run: &str,
     signal_handler: &SignalHandler,
 ) -> Result<(), Failure> {
-    for (file, FileUse { bytes, .. }) in files.iter().filter(|(_, used)| used.is_read) {
-        let bytes = site.file_bytes.unwrap_or(*bytes).next_multiple_of(LAYOUT_BLOCK);
+    let is_due = |used: &FileUse| {
+        used.state == state
+            && (state == FileState::Shared || used.run == run)
+            && (site.files_bytes.is_some() || used.is_read)
+    };
+    for (file, FileUse { bytes, .. }) in files.iter().filter(|(_, used)| is_due(used)) {
+        let bytes = bytes.next_multiple_of(LAYOUT_BLOCK);
         let (target, offset) = site.place(file);
         let mut load = layout(&target.parse().map_err(Failure::usage)?, offset, bytes)?;
-        load.file_size_bytes = site.file_bytes.map(|_| bytes);
+        if site.files_bytes.is_none() {
+            load.files.clear();
+        }
         let text = units::bytes(bytes as f64);
-        console::note(&format!("writing {text} for later reads"));
+        console::note(&format!("{}: writing {text} before the test", request.definition.name));
         match write_layout(load, signal_handler, |load, dir| request.run_request(load, dir))? {
             None => {}
             Some(_) if signal_handler.signal_received().is_some() => {
@@ -198,7 +216,13 @@ fn perform_run(
     mut load: FioLoad,
     signal_handler: &SignalHandler,
 ) -> Result<CompletedRun, Failure> {
-    load.file_size_bytes = site.file_bytes.map(|bytes| bytes.next_multiple_of(LAYOUT_BLOCK));
+    let jobs = definition.check_jobs(&request.definition)?;
+    if site.files_bytes.is_some() {
+        for job in &jobs {
+            let bytes = load.files.entry(site.place(&job.place).0).or_default();
+            *bytes = job.bytes.next_multiple_of(LAYOUT_BLOCK).max(*bytes);
+        }
+    }
     load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
     let left = request.definition.runs.iter().skip_while(|run| run.name != definition.name).map(|run| run.seconds);
     console::note(&format!(
@@ -248,6 +272,8 @@ fn perform_run(
         let each = [("read", read_bytes, by_disk[0]), ("wrote", written_bytes, by_disk[1])].into_iter();
         each.filter_map(|(did, moved, by_disk)| cache_evidence(definition, did, moved, by_disk)).next()
     });
+    let new_files = jobs.iter().filter(|_| site.files_bytes.is_some());
+    let overwritten = new_files.filter_map(|job| overwritten(definition, job, &figures)).collect();
     Ok(CompletedRun {
         run: CheckedRun {
             name: definition.name.clone(),
@@ -259,11 +285,29 @@ fn perform_run(
         },
         criteria,
         figures: if is_goal_alone { Vec::new() } else { figures },
+        overwritten,
         missed_goal: is_goal_alone
             .then(|| format!("run {}: {}", definition.name, verdict.reason().unwrap_or_default())),
         cached,
         is_disk_known: disk.is_some(),
         is_broken: verdict.is_broken(),
+    })
+}
+
+/// A sentence if a job wrote its new file more than once.
+fn overwritten(definition: &RunDefinition, job: &CheckJob, figures: &[(String, Figures)]) -> Option<String> {
+    let name = format!("{}-writes", job.job.name);
+    let (_, written) = figures.iter().find(|(stream, _)| *stream == name)?;
+    let is_new = matches!(job.state, FileState::Fresh | FileState::Appended);
+    (is_new && written.bytes > job.bytes).then(|| {
+        format!(
+            "run {}: the job {} wrote {} to a file of {file}, so all writes after the first {file} overwrote blocks, as a \
+             database does not: give a larger size, or rate_iops",
+            definition.name,
+            job.job.name,
+            units::bytes(written.bytes as f64),
+            file = units::bytes(job.bytes as f64)
+        )
     })
 }
 
@@ -306,7 +350,8 @@ fn cache_evidence(definition: &RunDefinition, verb: &str, job_bytes: u64, disk_b
 fn remarks(site: &Site, runs: &[CompletedRun]) -> Vec<String> {
     let mut remarks: Vec<_> = runs.iter().filter_map(|done| done.missed_goal.clone()).collect();
     remarks.extend(runs.iter().flat_map(|done| &done.run.burst_ends).map(|end| format!("a burst ended: {end}")));
-    if site.file_bytes.is_some() && runs.iter().any(|done| !done.is_disk_known) {
+    remarks.extend(runs.iter().flat_map(|done| done.overwritten.clone()));
+    if site.files_bytes.is_some() && runs.iter().any(|done| !done.is_disk_known) {
         remarks.push(
             "the disk of this directory is unknown (overlay, network or multi-device file system), so a cache may have \
              answered instead of the disk"
@@ -336,9 +381,21 @@ fn write_files(request: &Request<'_>, runs: &[CompletedRun], check: &mut Check) 
         .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))
 }
 
-/// Fills the placeholders of a template with figures. Errors: a placeholder without a figure.
+/// Fills the placeholders of a template with figures. Comments (lines with #) without a figure are left out. Errors: a
+/// placeholder without a figure in another line.
 fn fill_template(template: &str, path: &str, runs: &[CompletedRun]) -> Result<String, String> {
-    let mut parts = template.trim_start().split('{');
+    let mut text = String::new();
+    for line in template.trim_start().split_inclusive('\n') {
+        match fill_line(line, path, runs) {
+            Err(_) if line.trim_start().starts_with('#') => {}
+            filled => text += &filled?,
+        }
+    }
+    Ok(text)
+}
+
+fn fill_line(template: &str, path: &str, runs: &[CompletedRun]) -> Result<String, String> {
+    let mut parts = template.split('{');
     let mut text = parts.next().unwrap_or_default().to_owned();
     for part in parts {
         let (placeholder, rest) = part.split_once('}').ok_or("its text has a { without }")?;

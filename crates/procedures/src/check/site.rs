@@ -3,7 +3,7 @@
 //! Files lie in one directory, [`OWN_DIR`], that is locked while the check runs and removed at its end. The next check
 //! removes the files of a killed check. Only files that the lock file lists are removed.
 
-use super::FileUse;
+use super::{FileState, FileUse};
 use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
 use engine::sim::SIM_PREFIX;
 use results::files::{Dir, PRIVATE, set_len};
@@ -51,10 +51,10 @@ pub struct Site {
     pub path: String,
     /// The disks that hold the data, including those below LVM and md. Empty: not known, or simulated.
     disks: Vec<DeviceFacts>,
-    /// Size of each file; `None`: ranges on a device.
-    pub file_bytes: Option<u64>,
+    /// Largest size of all files together, bytes; `None`: ranges on a device.
+    pub files_bytes: Option<u64>,
     targets: BTreeMap<String, (String, u64)>,
-    _own_dir: Option<OwnDir>,
+    own_dir: Option<OwnDir>,
 }
 
 impl Site {
@@ -71,27 +71,40 @@ impl Site {
             return Ok(Self::ranges(path, files, disks.unwrap_or_default()));
         }
         let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), Path::new("/"));
-        // All files have the size of the largest.
-        let file_bytes = files.values().map(|used| used.bytes).max().unwrap_or(0);
-        let needed_bytes = file_bytes.saturating_mul(files.len() as u64);
+        let needed_bytes = needed_bytes(files);
         let names: Vec<_> = files.keys().cloned().collect();
         let own_dir = OwnDir::make(Path::new(path), OWN_DIR, &names, needed_bytes).map_err(cannot)?;
         let path_of = |name: &String| own_dir.dir.path().join(name).to_string_lossy().into_owned();
         let target_of = |name: &String| (name.clone(), (path_of(name), 0));
         let targets = files.keys().map(target_of).collect();
-        Ok(Self { path: path.to_owned(), disks, file_bytes: Some(file_bytes), targets, _own_dir: Some(own_dir) })
+        Ok(Self { path: path.to_owned(), disks, files_bytes: Some(needed_bytes), targets, own_dir: Some(own_dir) })
     }
 
-    /// A range on a device for each file.
+    /// A range on a device for each file of the jobs. The files that a job has in several runs share one range.
     fn ranges(path: &str, files: &BTreeMap<String, FileUse>, disks: Vec<DeviceFacts>) -> Self {
+        let mut bytes_by_file = BTreeMap::<&str, u64>::new();
+        for used in files.values() {
+            let bytes = bytes_by_file.entry(&used.file).or_default();
+            *bytes = used.bytes.max(*bytes);
+        }
         let mut next_offset = 0;
-        let target_of = |(name, used): (&String, &FileUse)| {
-            let offset = next_offset;
-            next_offset += used.bytes.next_multiple_of(RANGE_ALIGN);
-            (name.clone(), (path.to_owned(), offset))
-        };
+        let mut offsets = BTreeMap::new();
+        for (file, bytes) in bytes_by_file {
+            offsets.insert(file, next_offset);
+            next_offset += bytes.next_multiple_of(RANGE_ALIGN);
+        }
+        let target_of =
+            |(name, used): (&String, &FileUse)| (name.clone(), (path.to_owned(), offsets[used.file.as_str()]));
         let targets = files.iter().map(target_of).collect();
-        Self { path: path.to_owned(), disks, file_bytes: None, targets, _own_dir: None }
+        Self { path: path.to_owned(), disks, files_bytes: None, targets, own_dir: None }
+    }
+
+    /// Removes the files `names`, which no later run uses. Waits until the directory is on the disk, so that the next
+    /// run does not pay for it. Errors: a phrase with the cause.
+    pub fn remove(&self, names: &[String]) -> Result<(), String> {
+        let Some(OwnDir { dir, .. }) = self.own_dir.as_ref().filter(|_| !names.is_empty()) else { return Ok(()) };
+        remove_all(dir, names)?;
+        dir.open_to_sync().and_then(|dir| dir.sync_all()).map_err(|error| error.to_string())
     }
 
     /// Target and offset of a file of the jobs.
@@ -109,6 +122,17 @@ impl Site {
         let names: Vec<_> = self.disks.iter().filter_map(DeviceFacts::name_and_model).collect();
         (!names.is_empty()).then(|| names.join("; "))
     }
+}
+
+/// Largest size of all files together, bytes: the shared files, and the files of the run that needs most.
+pub(super) fn needed_bytes(files: &BTreeMap<String, FileUse>) -> u64 {
+    let (shared, own): (Vec<_>, Vec<_>) = files.values().partition(|used| used.state == FileState::Shared);
+    let mut by_run = BTreeMap::<&str, u64>::new();
+    for used in own {
+        *by_run.entry(&used.run).or_default() += used.bytes;
+    }
+    let shared_bytes = shared.iter().map(|used| used.bytes).fold(0, u64::saturating_add);
+    shared_bytes.saturating_add(by_run.into_values().max().unwrap_or(0))
 }
 
 fn may_have_credits(disk: &DeviceFacts) -> bool {
@@ -269,7 +293,8 @@ mod tests {
     use super::*;
 
     fn sizes(names: &[&str], bytes: u64) -> BTreeMap<String, FileUse> {
-        names.iter().map(|name| ((*name).to_owned(), FileUse { bytes, is_read: false })).collect()
+        let used = |name: &&str| FileUse { file: (*name).to_owned(), bytes, ..FileUse::default() };
+        names.iter().map(|name| ((*name).to_owned(), used(name))).collect()
     }
 
     /// A directory on a disk; `None` if the sources of this machine are in memory.

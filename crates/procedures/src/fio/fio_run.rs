@@ -241,8 +241,8 @@ impl FioRun {
     pub fn kinds(&self, entry: usize) -> [Option<&KindStats>; KINDS] {
         let mut kinds = [None; KINDS];
         for ((recorded_entry, kind, _), recorded) in self.load.reported().into_iter().zip(&self.totals.kinds) {
-            if recorded_entry == entry {
-                kinds[kind] = Some(recorded);
+            if let (true, Some(place)) = (recorded_entry == entry, kinds.get_mut(kind)) {
+                *place = Some(recorded);
             }
         }
         kinds

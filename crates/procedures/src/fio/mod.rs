@@ -32,7 +32,7 @@ pub fn lay_out<'a>(
     request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
 ) -> Result<(), Failure> {
     for load in layouts {
-        let (name, bytes) = (load.devices[0].clone(), load.file_size_bytes.unwrap_or(0));
+        let (name, bytes) = (load.devices[0].clone(), load.files.values().sum());
         let old_bytes = load.threads[0].job.offset.bytes_of(bytes);
         let verb = if old_bytes > 0 { "extending" } else { "laying out" };
         console::notice(&format!("{verb} the file {name}: {bytes} bytes"));
@@ -102,7 +102,7 @@ fn too_short(name: &DeviceName, required_bytes: u64, len: u64) -> String {
 ///
 /// Errors: a missing file of unknown size; files and devices in one run.
 pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, u64>) -> Result<Vec<FioLoad>, Failure> {
-    let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
+    let (mut layouts, mut device) = (Vec::new(), None);
     let lays_out = load.reads() || load.jobs().any(|job| job.overwrite);
     for name in &load.devices.clone() {
         if name.drive().is_some() {
@@ -142,7 +142,7 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
             }
         };
         if load.writes_to(name) {
-            sizes.push(size);
+            load.files.insert(name.to_string(), size);
         }
         known_sizes.insert(name.to_string(), size);
         // As in fio, also for mixed loads: reads of unwritten blocks would not reach the drive.
@@ -150,14 +150,7 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
             layouts.push(layout(name, kept_bytes, size - kept_bytes)?);
         }
     }
-    if !load.appended.is_empty() && sizes.iter().any(|size| *size != sizes[0]) {
-        return Err(Failure::usage(
-            "cannot append to files of different sizes in one run - all files of a run get the same size - run them \
-             separately (stonewall)",
-        ));
-    }
-    load.file_size_bytes = sizes.into_iter().max();
-    match device.filter(|_| load.file_size_bytes.is_some()) {
+    match device.filter(|_| !load.files.is_empty()) {
         Some(device) => Err(Failure::usage(format!(
             "cannot write to files and to {device} in one run - run them separately (stonewall)"
         ))),
@@ -166,7 +159,7 @@ pub fn resolve_file_sizes(load: &mut FioLoad, known_sizes: &mut HashMap<String, 
 }
 
 /// The load that writes `bytes` to the file `name`, or to the device `name` from `offset` on. For a device, the caller
-/// clears the load's file size.
+/// clears the load's files.
 pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Failure> {
     // Largest operation that divides offset and size.
     let block = 1_u64 << (offset | bytes).trailing_zeros().min(20);
@@ -177,13 +170,14 @@ pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<FioLoad, Fai
         ("offset", offset.to_string()),
         ("size", bytes.to_string()),
         ("iodepth", "8".into()),
+        ("end_fsync", "1".into()),
         ("direct", u8::from(block >= 4096).to_string()),
     ];
     let options = options.map(|(name, value)| GivenOption::new(name, value, "layout")).into();
     let section = Section { name: "layout".into(), options };
     let parsed_load = load_of(&[section], false).ok().flatten();
     let cannot = || Failure::usage(format!("cannot create a file called {}", quoted(name.as_str())));
-    Ok(FioLoad { file_size_bytes: Some(offset + bytes), ..parsed_load.ok_or_else(cannot)? })
+    Ok(FioLoad { files: [(name.to_string(), offset + bytes)].into(), ..parsed_load.ok_or_else(cannot)? })
 }
 
 /// The load of jobs that depend on no file, variable or machine; `None` without a job.

@@ -188,7 +188,8 @@ impl RunStatus {
             if last.length_sec > 0.0 { ops as f64 / last.length_sec } else { 0.0 }
         };
         let (p99_ns, remarks) = p99(dir, &layout);
-        let done_ops = verdict.streams.iter().map(|stream| stream.ops + stream.errors).sum();
+        let of_operations = || layout.streams.iter().zip(&verdict.streams).filter(|(info, _)| !info.commits);
+        let done_ops = of_operations().map(|(_, total)| total.ops + total.errors).sum();
         Self {
             dir: dir.to_owned(),
             test: manifest.kind(),
@@ -211,7 +212,7 @@ impl RunStatus {
             worst: verdict.decided_by.clone().filter(|_| !verdict.has_no_limits()),
             cpu_wait_share: None,
             p99_ns,
-            errors: verdict.streams.iter().map(|stream| stream.errors).sum(),
+            errors: of_operations().map(|(_, total)| total.errors).sum(),
             temperatures: last.temperatures,
             result: verdict.result(),
             remarks,

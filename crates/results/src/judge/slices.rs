@@ -224,7 +224,8 @@ impl Judge {
 
     /// Failed operations so far.
     pub fn errors(&self) -> u64 {
-        self.totals.iter().map(|total| total.errors).sum()
+        let of_operations = self.plan.streams.iter().zip(&self.totals).filter(|(stream, _)| !stream.commits);
+        of_operations.map(|(_, total)| total.errors).sum()
     }
 
     /// Adds the next interval of a live run.

@@ -216,7 +216,7 @@ fn without_layout(layouts: Vec<FioLoad>) -> Result<Vec<FioLoad>, Failure> {
         "cannot read the file {} - it is missing, or shorter than {} bytes, and --readonly forbids to write it - leave out \
          --readonly, or name a file of this size",
         layout.devices[0],
-        layout.file_size_bytes.unwrap_or(0)
+        layout.files.values().sum::<u64>()
     )))
 }
 

@@ -34,6 +34,11 @@ pub(super) enum ClosedLoopBound {
     Depth,
     Pauses(Pauses),
     Search(DepthSearch),
+    /// An operation begins at `next_ns`, and the next at least `period_ns` later. For a depth of 1.
+    Paced {
+        period_ns: u64,
+        next_ns: u64,
+    },
     /// Once the depth is reached, nothing is issued until the queue has drained to `refill_at` operations.
     Drains {
         refill_at: u32,

@@ -51,6 +51,25 @@ pub const KINDS: usize = DIRECTIONS + 1;
 /// Index of flushes, after the directions.
 pub const FLUSHES: usize = DIRECTIONS;
 
+/// Index of commits, after the operations: a commit is a write and its sync, which are counted separately as well.
+pub(super) const COMMITS: usize = KINDS;
+
+/// A commit: the operations from the issue of its first write to the return of its last sync.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitParts {
+    /// Writes before the sync.
+    pub writes: u64,
+    /// True if a write at the start of the file and one more sync follow.
+    pub has_meta: bool,
+}
+
+impl CommitParts {
+    /// True if the commit is one write, alone or with one sync.
+    pub(super) fn is_plain(self) -> bool {
+        self == Self { writes: 1, has_meta: false }
+    }
+}
+
 /// The operation of each kind.
 pub(super) const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
 
@@ -192,10 +211,16 @@ with_defaults! {
         pub overwrite: bool = false,
         /// True if the writes allocate the blocks of new files.
         pub sparse: bool = false,
+        /// Minimum time between the operations of a closed loop with a depth of 1; 0: none. Not an option of fio.
+        pub pace_ns: u64 = 0,
+        /// True if the file grows with the writes. Not an option of fio.
+        pub grows: bool = false,
         /// Durability of each write.
         pub sync: WriteSync = WriteSync::No,
         /// For fsync, fdatasync and sync_file_range: number of writes between two calls; 0: no calls.
         pub flush_every: [u64; 3] = [0; 3],
+        /// The commits of the job; `None`: they are not counted. Not an option of fio.
+        pub commit: Option<CommitParts> = None,
         /// Flags of sync_file_range.
         pub write_back: WriteBack = WriteBack::default(),
         /// Contents of writes.
@@ -350,6 +375,7 @@ impl Job {
         match kind {
             FLUSHES if self.iolog.is_some() => self.iolog.as_ref().is_some_and(|log| log.of_kind(FLUSHES).0 > 0),
             FLUSHES => (self.flushes() || self.end_flush || self.reads_back()) && self.does[WRITES],
+            COMMITS => self.commit.is_some(),
             READS => self.does[READS] || self.reads_back(),
             direction => self.does[direction],
         }
@@ -378,7 +404,17 @@ impl Job {
         if kind == FLUSHES {
             return None;
         }
-        let iops = self.rate(if self.trim_write { TRIMS } else { kind })?.per_sec_f64();
+        let direction = match kind {
+            COMMITS => WRITES,
+            _ if self.trim_write => TRIMS,
+            _ => kind,
+        };
+        let mut iops = self.rate(direction)?.per_sec_f64();
+        if kind == WRITES
+            && let Some(CommitParts { writes, has_meta }) = self.commit
+        {
+            iops *= (writes + u64::from(has_meta)) as f64;
+        }
         let Some(Pauses { pause_ns, ops, work_ns, delays_rest }) = self.rate_pauses() else { return Some(iops) };
         let pause = pause_ns as f64 / 1e9;
         // Operations between two pauses: the limit that is reached first.
@@ -397,6 +433,7 @@ impl Job {
         match self.iops(kind) {
             None => Arrivals::Unknown,
             Some(_) if self.iolog.is_some() || self.trim_write || self.rate_pauses().is_some() => Arrivals::Given,
+            Some(_) if kind == WRITES && self.commit.is_some_and(|commit| !commit.is_plain()) => Arrivals::Given,
             Some(_) if self.poisson => Arrivals::Random,
             Some(_) => Arrivals::Even,
         }

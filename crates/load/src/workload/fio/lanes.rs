@@ -4,7 +4,7 @@ use super::area::new_area;
 use super::closed::{ClosedLoopBound, DepthSearch, Pauses};
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
-use super::job::{FLUSHES, Job, KINDS, READS, RateTarget, TRIMS, WRITES};
+use super::job::{COMMITS, FLUSHES, Job, KINDS, READS, RateTarget, TRIMS, WRITES};
 use super::stream::{FioStream, StreamState};
 use super::thread::{JobClone, RecordedStream};
 use super::verify::Verify;
@@ -71,11 +71,12 @@ impl LaneBuilder<'_> {
         let checked = BufferClass::plain(job.written_max_bytes() as usize, slots);
         let checked_buffers = job.reads_back().then(|| add_buffers(plan, checked)).transpose()?;
         let limit = plan.add_limit(slots, true);
-        let cells = std::array::from_fn(|kind| {
+        let cell_of = |kind| {
             let stream =
                 self.streams.iter().position(|stream| *stream == RecordedStream { thread: thread_index, kind });
-            stream.map_or(0, |stream| self.plan_offsets.cell(stream, 0))
-        });
+            stream.map(|stream| self.plan_offsets.cell(stream, 0))
+        };
+        let cells = std::array::from_fn(|kind| cell_of(kind).unwrap_or(0));
         // Lanes share the job's operations and bytes in proportion to their rates, or equally if a lane has no rate.
         let bytes_per_sec = |lane: &[usize]| match job.rates[lane[0]] {
             RateTarget::Bytes(bytes) => bytes as f64,
@@ -144,9 +145,11 @@ impl LaneBuilder<'_> {
                 ops_left,
                 flushes: job.flushes() && makes_data,
                 cells,
+                commit_cell: cell_of(COMMITS).filter(|_| makes_data),
                 buffers,
                 random: random_of_lane,
                 bound: match (job.think_time(), job.target(), job.refill_at()) {
+                    _ if job.pace_ns > 0 => ClosedLoopBound::Paced { period_ns: job.pace_ns, next_ns: from_ns },
                     (Some(think), ..) => ClosedLoopBound::Pauses(Pauses::new(think, from_ns)),
                     (None, Some(target), _) => {
                         ClosedLoopBound::Search(DepthSearch::new(target, slots, from_ns.saturating_add(job.ramp_ns)))

@@ -2,7 +2,7 @@
 
 use super::NS_PER_SEC;
 use super::ends::SteadyStateDetector;
-use super::job::{DEPTH_MAX, ExitWhat, FLUSHES, Job, KINDS, WRITES};
+use super::job::{COMMITS, DEPTH_MAX, ExitWhat, FLUSHES, Job, WRITES};
 use super::lanes::LaneBuilder;
 use super::pattern::RandomMap;
 use super::text::Problem;
@@ -10,7 +10,7 @@ use super::thread::{ExitGroups, JobClone, RecordedStream};
 use super::verify;
 use crate::choice::Engine;
 use crate::plan::{Plan, SALTED_AHEAD};
-use crate::workload::{BuildContext, CannotRun, DeviceShape, RunPlan, RunSpec, Workload, stream_info};
+use crate::workload::{BuildContext, CannotRun, DeviceShape, FilePlan, RunPlan, RunSpec, Workload, stream_info};
 use engine::DeviceName;
 use engine::calls::Mapping;
 use results::cell::StreamInfo;
@@ -50,8 +50,8 @@ pub struct FioLoad {
     pub entries: Vec<ReportEntry>,
     /// Devices and files, each once.
     pub devices: Vec<DeviceName>,
-    /// Size of each file; `None` for devices.
-    pub file_size_bytes: Option<u64>,
+    /// Sizes of the files that are written, bytes.
+    pub files: BTreeMap<String, u64>,
     /// Lengths of the files that jobs append to, before the run.
     pub appended: HashMap<String, u64>,
     /// Limits by stream. If there are any, streams without limits are not judged.
@@ -157,8 +157,8 @@ impl FioLoad {
                 threads.push(JobClone::new(job.clone(), clone, *number, entry));
             }
         }
-        let (appended, limits) = Default::default();
-        let mut load = Self { threads, entries, devices, file_size_bytes: None, appended, limits };
+        let (files, appended, limits) = Default::default();
+        let mut load = Self { threads, entries, devices, files, appended, limits };
         load.reset();
         let is_simulated = load.is_simulated();
         let uses = |thread: &JobClone, name: &String| thread.names().contains(name);
@@ -177,8 +177,24 @@ impl FioLoad {
                 .map(problem("with file_append, only one job can write to a file - leave out numjobs, or give each job its own file")),
         ];
         problems.extend(unfit.into_iter().flatten());
+        problems.extend(load.devices.iter().filter_map(|device| load.mixed_cache_use(device)));
         problems.extend(verify::overlapping(&load.threads));
         if problems.is_empty() { Ok(load) } else { Err(problems) }
+    }
+
+    /// The problem of jobs that use `device` with and without the page cache; `None` if there is none.
+    fn mixed_cache_use(&self, device: &DeviceName) -> Option<Problem> {
+        if self.jobs().all(|job| job.direct == self.threads[0].job.direct) {
+            return None;
+        }
+        let on_device = || self.clones_on(device).map(|thread| &thread.job).filter(|job| job.moves_data());
+        let (direct, buffered) = (on_device().find(|job| job.direct)?, on_device().find(|job| !job.direct)?);
+        let (device, buffered) = (quoted(device.as_str()), quoted(&buffered.name));
+        let why = format!(
+            "direct is 1 here and 0 in {buffered}, but both use {device} - give both the same, give each a file of its \
+             own, or separate them with stonewall"
+        );
+        Some(Problem::of_job(&direct.name, why))
     }
 
     /// Resets the state of an earlier run.
@@ -268,7 +284,7 @@ impl FioLoad {
 
     fn recorded_streams(&self) -> Vec<RecordedStream> {
         let all = self.entries.iter().flat_map(|entry| {
-            (0..KINDS)
+            (0..=COMMITS)
                 .flat_map(move |kind| entry.threads.iter().map(move |thread| RecordedStream { thread: *thread, kind }))
         });
         all.filter(|recorded| self.threads[recorded.thread].job.has_kind(recorded.kind)).collect()
@@ -309,7 +325,7 @@ impl FioLoad {
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
         let name = |RecordedStream { thread, kind }: &RecordedStream| {
             let job: String = self.threads[*thread].job.name.chars().map(plain).collect();
-            format!("{job}-{}", ["reads", "writes", "trims", "flushes"][*kind])
+            format!("{job}-{}", ["reads", "writes", "trims", "flushes", "commits"][*kind])
         };
         let names: Vec<_> = streams.iter().map(name).collect();
         let info = |(index, RecordedStream { thread, kind }): (usize, &RecordedStream)| {
@@ -323,6 +339,7 @@ impl FioLoad {
             let judged = if self.limits.is_empty() { *kind != FLUSHES } else { limits.is_some() };
             StreamInfo {
                 limits,
+                commits: *kind == COMMITS,
                 from_ns: job.from_ns(),
                 until_ns: Some(until_ns).filter(|_| job.runtime_ns.is_some()),
                 ..stream_info(&name, judged, job.iops(*kind).unwrap_or(0.0), job.arrivals(*kind))
@@ -389,9 +406,6 @@ fn differing_settings(jobs: &[Job]) -> Vec<Problem> {
     check("the end of ramp_time", &|job| units::duration(job.ramp_end_ns()));
     check("create_only", &|job| u8::from(job.creates_only).to_string());
     check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "not io_uring_cmd" }.into());
-    // A job with only trims has no data that could go through the page cache.
-    let direct = jobs.iter().find(|job| job.moves_data()).unwrap_or(first_job).direct;
-    check("direct", &|job| u8::from(if job.moves_data() { job.direct } else { direct }).to_string());
     check("the seed", &|job| job.seed().map_or("random in each run".into(), |seed| seed.to_string()));
     let last_ns = jobs.iter().map(Job::end_ns).max().unwrap_or(0);
     let uneven = jobs.iter().find(|job| job.poisson && (job.start_delay_ns > 0 || job.end_ns() < last_ns));
@@ -409,20 +423,32 @@ impl Workload for FioLoad {
         let job = &self.threads[0].job;
         let end_ns = self.jobs().map(|job| job.end_ns()).max().unwrap_or(0);
         let duration_sec = (end_ns - job.ramp_end_ns()).div_ceil(NS_PER_SEC);
-        let any = |is: fn(&Job) -> bool| self.jobs().any(|job| is(job));
         let mut operations = self.threads.iter().map(|thread| thread.job.operations());
         RunSpec {
-            file_size_bytes: self.file_size_bytes,
+            file_size_bytes: self.files.values().max().copied(),
             seed: job.seed(),
             engine: if job.is_passthrough { Engine::Passthrough } else { Engine::Auto },
             ramp_ns: job.ramp_end_ns(),
-            buffered: !self.jobs().find(|job| job.moves_data()).unwrap_or(job).direct,
             // The sum is unknown if the number of any job is unknown.
             operations: operations.try_fold(0_u64, |all, of| all.checked_add(of?)),
             synchronous: !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine),
-            sparse: any(|job| job.sparse),
             ..RunSpec::new(self.devices.clone(), duration_sec)
         }
+    }
+
+    fn file_plan(&self, device: &DeviceName) -> FilePlan {
+        let any = |is: fn(&Job) -> bool| self.clones_on(device).any(|thread| is(&thread.job));
+        FilePlan {
+            size_bytes: self.files.get(device.as_str()).copied(),
+            sparse: any(|job| job.sparse),
+            grows: any(|job| job.grows),
+        }
+    }
+
+    fn is_buffered(&self, device: &DeviceName) -> bool {
+        // A job with only trims has no data that could go through the page cache.
+        let clones = || self.clones_on(device).map(|thread| &thread.job);
+        clones().find(|job| job.moves_data()).or_else(|| clones().next()).is_some_and(|job| !job.direct)
     }
 
     fn cached_range(&self, device: &DeviceName, size_bytes: u64) -> Option<Range<u64>> {

@@ -38,8 +38,9 @@ mod verify;
 
 pub use ends::{SteadyStateDetector, SteadyStateStatus};
 pub use iolog::{Iolog, IssuedOps};
-pub use job::{ExitWhat, FLUSHES, Job, KINDS, READS, jobs};
+pub use job::{CommitParts, ExitWhat, FLUSHES, Job, KINDS, READS, jobs};
 pub use load::{FioLoad, ReportEntry, runs};
+pub use pattern::Sizes;
 pub use priority::LatenciesByPriority;
 pub use samples::{BINS, Sample, Samples};
 pub use stream::FioStream;

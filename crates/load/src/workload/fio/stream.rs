@@ -4,7 +4,7 @@ use super::area::Area;
 use super::closed::ClosedLoopBound;
 use super::content::ContentSource;
 use super::ends::MinRateCheck;
-use super::job::{DIRECTIONS, FLUSHES, FileOrder, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
+use super::job::{CommitParts, DIRECTIONS, FLUSHES, FileOrder, KIND_OF, KINDS, READS, TRIMS, WRITES, kind_number};
 use super::thread::{ExitGroups, JobClone, LATENCY_MISSED, RATE_MISSED};
 use super::verify::{OpAddress, Verify};
 use crate::stream::{LOST, Request, Stream};
@@ -30,6 +30,8 @@ pub struct FioStream {
     pub(super) flushes: bool,
     /// Cell of each kind, on the first target.
     pub(super) cells: [u32; KINDS],
+    /// Cell of commits on the first target; `None`: commits are not counted.
+    pub(super) commit_cell: Option<u32>,
     /// Buffer class of each kind. Writes use the buffer class of their area instead.
     pub(super) buffers: [u16; KINDS],
     pub(super) random: Random,
@@ -64,6 +66,8 @@ pub(super) struct StreamState {
     next_file: usize,
     /// Number of completed writes.
     writes: u64,
+    /// Number of completed operations of the commit in progress.
+    commit_ops: u64,
     /// Number of operations until the next random offset.
     run_left: u64,
     /// True once the stream ended by itself, before its time.
@@ -303,6 +307,8 @@ impl FioStream {
     #[inline]
     fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> Request {
         let mut request = self.request(direction, area, offset, len as u32);
+        let commit_cell = self.commit_cell.filter(|_| direction == WRITES);
+        request.commit = commit_cell.map(|cell| cell + u32::from(request.target));
         if self.thread.by_priority.is_some() {
             request.priority = self.thread.job.priority.draw(direction, len, &mut self.random);
         }
@@ -318,13 +324,16 @@ impl FioStream {
         }
     }
 
-    /// The operation that follows in the same slot: the write after a trim, the flush after a number of writes. As in
-    /// fio, no flush follows the last write.
+    /// The operation that follows in the same slot: the write after a trim, the flush after a number of writes, the next
+    /// operation of a commit. As in fio, no flush follows the last write, unless commits are counted.
     #[inline]
     fn follow_up(&mut self, request: &Request) -> Option<Request> {
         if self.thread.job.trim_write && request.kind == OpKind::Deallocate {
             let area = self.area_of(request)?;
             return Some(self.request(WRITES, area, request.offset, request.len));
+        }
+        if let (Some(_), Some(parts)) = (self.commit_cell, self.thread.job.commit.filter(|parts| !parts.is_plain())) {
+            return self.next_of_commit(parts, request);
         }
         if self.flushes && request.kind == OpKind::Write {
             self.state.writes += 1;
@@ -332,7 +341,7 @@ impl FioStream {
             let (start, end) = (request.offset, request.offset + u64::from(request.len));
             let written = &mut self.areas[area].written_range;
             *written = Some(written.map_or((start, end), |(first, last)| (first.min(start), last.max(end))));
-            if !self.has_ended()
+            if (self.commit_cell.is_some() || !self.has_ended())
                 && let Some(kind) = self.thread.job.flush_after(self.state.writes)
             {
                 return Some(self.flush(area, kind));
@@ -348,6 +357,30 @@ impl FioStream {
             return Some(Request { kind, ..self.request(FLUSHES, area, 0, 0) });
         }
         self.end_flush()
+    }
+
+    /// The operation that continues the commit in the slot. A commit in progress when the stream ends is synced at once.
+    fn next_of_commit(&mut self, parts: CommitParts, request: &Request) -> Option<Request> {
+        let area = self.area_of(request)?;
+        self.state.commit_ops += 1;
+        if self.is_main_done() {
+            self.state.commit_ops = self.state.commit_ops.max(parts.writes);
+        }
+        match self.state.commit_ops.checked_sub(parts.writes) {
+            None => {
+                let (_, write) = self.next_main_op();
+                Some(Request { commit: None, ..write })
+            }
+            Some(0) => Some(self.flush(area, self.thread.job.flush_after(1)?)),
+            Some(1) if parts.has_meta => {
+                Some(self.request(WRITES, area, self.areas[area].start, self.units[WRITES] as u32))
+            }
+            Some(2) if parts.has_meta => Some(self.flush(area, self.thread.job.flush_after(1)?)),
+            Some(_) => {
+                self.state.commit_ops = 0;
+                None
+            }
+        }
     }
 
     fn flush(&mut self, area: usize, kind: OpKind) -> Request {
@@ -386,8 +419,12 @@ impl FioStream {
             FileOrder::InTurn | FileOrder::Random => &self.areas,
         };
         let (count, parts) = (arrivals.min(ops_max), areas.len() as u64);
+        let commit_cell = self.commit_cell.filter(|_| direction == WRITES);
         for (number, area) in (0..).zip(areas) {
-            on_cell(self.cells[direction] + u32::from(area.target), count / parts + u64::from(number < count % parts));
+            let of_area = count / parts + u64::from(number < count % parts);
+            for cell in std::iter::once(self.cells[direction]).chain(commit_cell) {
+                on_cell(cell + u32::from(area.target), of_area);
+            }
         }
         Some(())
     }
@@ -560,6 +597,11 @@ impl Stream for FioStream {
                 pauses.width(now_ns, in_flight)
             }
             ClosedLoopBound::Search(search) if !has_ended => search.width(now_ns, in_flight),
+            ClosedLoopBound::Paced { period_ns, next_ns } if !has_ended => {
+                let from_ns = now_ns.max(*next_ns);
+                *next_ns = from_ns + *period_ns;
+                (u32::MAX, from_ns)
+            }
             ClosedLoopBound::Drains { refill_at } if !has_ended && in_flight > *refill_at => (in_flight, now_ns),
             _ => (u32::MAX, now_ns),
         };
@@ -597,7 +639,7 @@ impl Stream for FioStream {
         // Operations of a mixed job have no schedule, so at most a queue depth of them is lost.
         for _ in 0..arrivals {
             let Some(request) = self.next() else { return };
-            on_lost(request.cell, 1);
+            std::iter::once(request.cell).chain(request.commit).for_each(|cell| on_lost(cell, 1));
             self.on_loss(&request);
         }
     }

@@ -417,7 +417,7 @@ fn mapped_jobs_use_the_page_cache_whatever_direct_says() {
         let text = format!("[a]\nfilename=x\nioengine=mmap\nrw={rw}\ndirect={}\niodepth=8", u8::from(direct));
         let (loads, _) = read(&text).unwrap();
         let plan = build_on(&loads[0], "x").shards.remove(0);
-        assert!(loads[0].spec().buffered && plan.synchronous);
+        assert!(loads[0].is_buffered(&loads[0].devices[0]) && plan.synchronous);
         let mapping = plan.mapping.unwrap();
         assert_eq!((mapping.targets, mapping.access.random, mapping.access.syncs), (vec![0], direct, direct));
         assert_eq!(plan.limits[0].slots, 1);

@@ -113,7 +113,7 @@ impl JobClone {
 pub(super) struct RecordedStream {
     /// Index into [`super::FioLoad::threads`].
     pub(super) thread: usize,
-    /// A direction, or [`super::FLUSHES`].
+    /// A direction, [`super::FLUSHES`] or commits.
     pub(super) kind: usize,
 }
 
