@@ -227,7 +227,9 @@ fn bars(check: &Check) -> Bars {
 /// Sentences below the criteria.
 fn notes(check: &Check) -> Vec<String> {
     let mut notes = check.remarks.clone();
-    let shown = check.criteria.iter().filter(|judged| judged.is_beyond_shown_limit());
+    // The sentence names the limit of a higher tier.
+    let shown =
+        check.criteria.iter().filter(|judged| judged.is_beyond_shown_limit() && !judged.criterion.is_of_higher_tier);
     notes.extend(shown.map(|judged| format!("beyond a limit that does not decide: {}", judged.sentence())));
     let runs = check.runs.iter().filter(|run| matches!(run.outcome, Outcome::Fail | Outcome::Invalid));
     notes.extend(runs.map(|run| format!("run {}: {}: {}", run.name, run.outcome, run.reason)));
