@@ -380,7 +380,7 @@ mod tests {
                     Some(format!("| {name} | {columns} | [read {read}]({source}) |\n"))
                 });
                 let rows = rows.collect::<String>();
-                text += if rows.is_empty() { &format!("| {name} | | | no published limit | | |\n") } else { &rows };
+                text += &if rows.is_empty() { format!("| {name} | | | no published limit | | |\n") } else { rows };
             }
         }
         text + "\n"
