@@ -89,7 +89,10 @@ fn a_check_prints_its_answer_with_the_figure_the_limit_and_its_source() {
 #[test]
 fn a_drive_that_freezes_and_one_that_dies_fail_although_their_percentiles_are_good() {
     let bench = Bench::new();
-    bench.write("mine.toml", own(|text| text.replace("seconds = 2\njobs", "seconds = 30\njobs")));
+    bench.write(
+        "mine.toml",
+        own(|text| text.replace("seconds = 2\njobs", "seconds = 30\njobs").replace("-flushes", "-commits")),
+    );
     let json = check(&bench, &["./mine.toml", "sim:stall-every-s=10+stall-ms=900"], 1);
     let is_failed = criteria(&json).iter().any(|(what, outcome)| what.contains("p99") && outcome == "fail");
     assert!(is_failed, "the verdict of the run fails, but not the 99th percentile: {json}");
