@@ -287,9 +287,6 @@ pub struct Judged {
     /// True if the rate after the end of a burst was judged.
     #[serde(default)]
     pub behind_burst: bool,
-    /// Operations of the stream.
-    #[serde(default)]
-    pub operations: u64,
 }
 
 /// Maximum rate after the end of a burst, as a fraction of the rate before. Other programs on the host can cause
@@ -306,13 +303,7 @@ pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
 /// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run. The
 /// sustained state begins after the last burst end.
 pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_ends: &[ChangePoint]) -> Judged {
-    let judged = |figure, outcome, behind_burst| Judged {
-        criterion: criterion.clone(),
-        figure,
-        outcome,
-        behind_burst,
-        operations: figures.ops,
-    };
+    let judged = |figure, outcome, behind_burst| Judged { criterion: criterion.clone(), figure, outcome, behind_burst };
     let figure = figures.value(criterion.metric);
     let Some(limit) = criterion.deciding_limit() else { return judged(figure, Outcome::Measured, false) };
     let group = verdict.groups.iter().find(|group| group.stream == criterion.stream);
@@ -476,7 +467,8 @@ impl Check {
         }
     }
 
-    /// Why the runs were too short for a pass, each with the seconds that suffice at the measured rates.
+    /// Why the runs were too short for a pass, each with the seconds that suffice: for bytes at the measured rate, for
+    /// operations roughly.
     fn too_brief(&self) -> Vec<(String, f64)> {
         let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
         let written = self.runs.iter().map(|run| run.written_bytes).sum::<u64>();
@@ -493,10 +485,9 @@ impl Check {
             reasons.push((format!("{tested} of {least} written"), needed_sec));
         }
         for judged in self.limited().filter(|judged| judged.outcome == Outcome::Measured) {
-            let Judged { criterion, operations, .. } = judged;
-            let needed_ops = 100.0 / (100.0 - criterion.metric.percent().unwrap_or_default());
-            let text = format!("too few operations for {} in {}", criterion.metric_and_stream(), criterion.run);
-            reasons.push((text, seconds * needed_ops / (*operations).max(1) as f64));
+            let Criterion { run, .. } = &judged.criterion;
+            let text = format!("too few operations for {} in {run}", judged.criterion.metric_and_stream());
+            reasons.push((text, seconds * 10.0));
         }
         reasons
     }
@@ -564,14 +555,9 @@ impl Check {
     /// The limits that were held: of which tier, and by which figure.
     fn held_limits(&self, is: &str, is_not: &str) -> Option<String> {
         let nearest = self.nearest().map(Judged::sentence);
-        match self.held_tier() {
-            None => nearest,
-            Some((held, None)) => Some(format!("{is} {held}: {}", nearest?)),
-            Some((held, Some(missed))) => {
-                let tier = missed.criterion.tier.as_deref()?;
-                Some(format!("{is} {held}, {is_not} {tier}: {}", missed.sentence()))
-            }
-        }
+        let Some((held, missed)) = self.held_tier() else { return nearest };
+        let Some(missed) = missed else { return Some(format!("{is} {held}: {}", nearest?)) };
+        Some(format!("{is} {held}, {is_not} {}: {}", missed.criterion.tier.as_ref()?, missed.sentence()))
     }
 
     /// How to repeat a check that was too brief, and why.
@@ -666,13 +652,10 @@ impl Judged {
             None if self.criterion.deciding_limit().is_some() => format!(", it must be {limit}"),
             None => format!(", the limit is {limit}"),
         });
-        let source_text = match (source, standing) {
-            (Some(source), Some(standing)) if !standing.decides() => format!(" ({standing}: {source})"),
-            (Some(source), _) => format!(" ({source})"),
-            _ => String::new(),
-        };
-        let (what, limit) = (self.criterion.metric_and_stream(), limit.unwrap_or_default());
-        format!("{what} in {run} was {}{limit}{source_text}", self.figure_text())
+        let word = standing.filter(|standing| !standing.decides()).map(|standing| format!("{standing}: "));
+        let source = source.as_ref().map(|source| format!(" ({}{source})", word.unwrap_or_default()));
+        let (limit, source) = (limit.unwrap_or_default(), source.unwrap_or_default());
+        format!("{} in {run} was {}{limit}{source}", self.criterion.metric_and_stream(), self.figure_text())
     }
 }
 
@@ -813,7 +796,7 @@ mod tests {
     }
 
     fn judged(criterion: Criterion, figure: f64, outcome: Outcome) -> Judged {
-        Judged { criterion, figure: Some(figure), outcome, behind_burst: false, operations: 600 }
+        Judged { criterion, figure: Some(figure), outcome, behind_burst: false }
     }
 
     #[test]
@@ -829,7 +812,7 @@ mod tests {
 
         let few = judged(criterion("p99.99", 1e9, Standing::Recommended), 1e6, Outcome::Measured);
         let brief = check(vec![p99.clone(), few]).concluded(None);
-        assert_eq!((brief.answer, brief.needed_time().map(for_option)), (Answer::TooBrief, Some("17m".into())));
+        assert_eq!((brief.answer, brief.needed_time().map(for_option)), (Answer::TooBrief, Some("10m".into())));
         assert!(brief.sentence.contains("too few operations for p99.99 of reads in wal"), "{}", brief.sentence);
         let warning = judged(criterion("p99", 1e6, Standing::Warning), 2e6, Outcome::Measured);
         let shown = check(vec![p99, warning.clone()]).concluded(None);
