@@ -165,9 +165,9 @@ pub struct Criterion {
     /// Name of the tier of the limit: `a heavily loaded cluster`. `None`: the limit applies to all tiers.
     #[serde(default)]
     pub tier: Option<String>,
-    /// True if the limit decides: required or recommended, and not of a higher tier.
+    /// True if the tier is not the first one, so that the limit does not decide.
     #[serde(default)]
-    pub decides: bool,
+    pub is_of_higher_tier: bool,
     /// Statement of the source.
     pub says: String,
 }
@@ -175,13 +175,13 @@ pub struct Criterion {
 impl Criterion {
     /// The limit, unless it is only shown.
     pub fn deciding_limit(&self) -> Option<f64> {
-        self.limit.filter(|_| self.decides)
+        self.limit.filter(|_| !self.is_of_higher_tier && self.standing.is_none_or(Standing::decides))
     }
 
     /// Why the limit does not decide: its standing, or its tier. `None` if it decides, or without a limit.
     pub fn only_shown_as(&self) -> Option<String> {
-        let standing = self.standing.filter(|standing| !standing.decides()).map(|standing| standing.to_string());
-        self.limit.filter(|_| !self.decides).and_then(|_| standing.or_else(|| self.tier.clone()))
+        let standing = self.standing.filter(|_| self.limit.is_some() && self.deciding_limit().is_none())?;
+        if standing.decides() { self.tier.clone() } else { Some(standing.to_string()) }
     }
 
     /// The deciding limit of a percentile as an SLA: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
@@ -287,9 +287,6 @@ pub struct Judged {
     /// True if the rate after the end of a burst was judged.
     #[serde(default)]
     pub behind_burst: bool,
-    /// Operations of the stream.
-    #[serde(default)]
-    pub operations: u64,
 }
 
 /// Maximum rate after the end of a burst, as a fraction of the rate before. Other programs on the host can cause
@@ -306,13 +303,7 @@ pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
 /// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run. The
 /// sustained state begins after the last burst end.
 pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_ends: &[ChangePoint]) -> Judged {
-    let judged = |figure, outcome, behind_burst| Judged {
-        criterion: criterion.clone(),
-        figure,
-        outcome,
-        behind_burst,
-        operations: figures.ops,
-    };
+    let judged = |figure, outcome, behind_burst| Judged { criterion: criterion.clone(), figure, outcome, behind_burst };
     let figure = figures.value(criterion.metric);
     let Some(limit) = criterion.deciding_limit() else { return judged(figure, Outcome::Measured, false) };
     let group = verdict.groups.iter().find(|group| group.stream == criterion.stream);
@@ -476,7 +467,8 @@ impl Check {
         }
     }
 
-    /// Why the runs were too short for a pass, each with the seconds that suffice at the measured rates.
+    /// Why the runs were too short for a pass, each with the seconds that suffice: for bytes at the measured rate, for
+    /// operations roughly.
     fn too_brief(&self) -> Vec<(String, f64)> {
         let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
         let written = self.runs.iter().map(|run| run.written_bytes).sum::<u64>();
@@ -493,10 +485,9 @@ impl Check {
             reasons.push((format!("{tested} of {least} written"), needed_sec));
         }
         for judged in self.limited().filter(|judged| judged.outcome == Outcome::Measured) {
-            let Judged { criterion, operations, .. } = judged;
-            let needed_ops = 100.0 / (100.0 - criterion.metric.percent().unwrap_or_default());
-            let text = format!("too few operations for {} in {}", criterion.metric_and_stream(), criterion.run);
-            reasons.push((text, seconds * needed_ops / (*operations).max(1) as f64));
+            let Criterion { run, .. } = &judged.criterion;
+            let text = format!("too few operations for {} in {run}", judged.criterion.metric_and_stream());
+            reasons.push((text, seconds * 10.0));
         }
         reasons
     }
@@ -504,24 +495,19 @@ impl Check {
     /// Value of `--for` with which the check is long enough; `None` if the check was not too brief.
     pub fn needed_time(&self) -> Option<u64> {
         let longest_sec = self.too_brief().into_iter().map(|(_, seconds)| seconds).reduce(f64::max)?;
-        (self.answer == Answer::TooBrief).then(|| (longest_sec.ceil() as u64).min(NEEDED_SEC_MAX))
+        // A check runs for a week at most.
+        (self.answer == Answer::TooBrief).then(|| (longest_sec.ceil() as u64).min(7 * 86_400))
     }
 
     /// The highest tier whose limits were held, and the worst criterion of the next tier, if there is one.
     pub fn held_tier(&self) -> Option<(&str, Option<&Judged>)> {
         let (mut held, higher) = self.tiers.split_first().filter(|_| self.answer <= Answer::TooBrief)?;
         for tier in higher {
-            let is_missed = |judged: &&Judged| {
-                let Criterion { limit, standing, tier: of, .. } = &judged.criterion;
-                let is_of_tier =
-                    limit.is_some() && of.as_ref() == Some(tier) && standing.is_some_and(Standing::decides);
-                is_of_tier && (judged.figure.is_none() || judged.fraction_of_limit() >= 1.0)
-            };
-            let missed = self.criteria.iter().filter(is_missed);
-            if let Some(worst) = missed.max_by(|a, b| a.fraction_of_limit().total_cmp(&b.fraction_of_limit())) {
-                return Some((held, Some(worst)));
+            let of_tier = self.criteria.iter().filter(|judged| judged.criterion.only_shown_as().as_ref() == Some(tier));
+            match worst(of_tier.filter(|judged| judged.figure.is_none() || judged.is_beyond_shown_limit())) {
+                Some(missed) => return Some((held, Some(missed))),
+                None => held = tier,
             }
-            held = tier;
         }
         Some((held, None))
     }
@@ -537,9 +523,8 @@ impl Check {
 
     /// The criterion that came nearest to its limit, among those with the worst outcome.
     fn nearest(&self) -> Option<&Judged> {
-        let worst = self.limited().map(|judged| judged.outcome).max()?;
-        let worst = self.limited().filter(|judged| judged.outcome == worst);
-        worst.max_by(|a, b| a.fraction_of_limit().total_cmp(&b.fraction_of_limit()))
+        let outcome = self.limited().map(|judged| judged.outcome).max()?;
+        worst(self.limited().filter(|judged| judged.outcome == outcome))
     }
 
     /// Criteria with a deciding limit.
@@ -570,14 +555,9 @@ impl Check {
     /// The limits that were held: of which tier, and by which figure.
     fn held_limits(&self, is: &str, is_not: &str) -> Option<String> {
         let nearest = self.nearest().map(Judged::sentence);
-        match self.held_tier() {
-            None => nearest,
-            Some((held, None)) => Some(format!("{is} {held}: {}", nearest?)),
-            Some((held, Some(missed))) => {
-                let tier = missed.criterion.tier.as_deref()?;
-                Some(format!("{is} {held}, {is_not} {tier}: {}", missed.sentence()))
-            }
-        }
+        let Some((held, missed)) = self.held_tier() else { return nearest };
+        let Some(missed) = missed else { return Some(format!("{is} {held}: {}", nearest?)) };
+        Some(format!("{is} {held}, {is_not} {}: {}", missed.criterion.tier.as_ref()?, missed.sentence()))
     }
 
     /// How to repeat a check that was too brief, and why.
@@ -585,7 +565,7 @@ impl Check {
         let (reasons, _): (Vec<_>, Vec<_>) = self.too_brief().into_iter().unzip();
         let held = self.held_limits("within the limits of", "not of")?;
         Some(format!(
-            "repeat with --for {}: every limit was held, but the test was short ({}). {} Now: {held}",
+            "repeat with --for {}: every limit was held, but the test was short ({}). {} Measured: {held}",
             for_option(self.needed_time()?),
             reasons.join(", "),
             self.sustained.why
@@ -594,11 +574,13 @@ impl Check {
 
     /// The first values of a check without limits.
     fn values(&self) -> Option<String> {
-        const SHOWN: usize = 3;
-        let values: Vec<_> = self.criteria.iter().map(Judged::value_text).collect();
-        let more = values.get(SHOWN..).map_or(0, <[String]>::len) as u64;
-        let more = if more > 0 { format!(", and {}", units::count(more, "more value")) } else { String::new() };
-        (!values.is_empty()).then(|| format!("your values are: {}{more}", values[..values.len().min(SHOWN)].join(", ")))
+        let value = |judged: &Judged| {
+            let Criterion { run, .. } = &judged.criterion;
+            format!("{} in {run} {}", judged.criterion.metric_and_stream(), judged.figure_text())
+        };
+        let values: Vec<_> = self.criteria.iter().take(3).map(value).collect();
+        let more = if self.criteria.len() > values.len() { ", ..." } else { "" };
+        (!values.is_empty()).then(|| format!("your values are: {}{more}", values.join(", ")))
     }
 
     /// Judges the runs again by `verdicts`, one for each run. A worse outcome than the recorded one is adopted, a
@@ -625,13 +607,8 @@ impl Check {
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
         let path = dir.join(CHECK);
         let mut check: Option<Self> = results::run_dir::read_json(&path, CHECK_FORMAT_VERSION)?;
-        if let Some(check) = &mut check {
-            // Earlier records have neither answers nor tiers.
-            for Criterion { decides, standing, .. } in check.criteria.iter_mut().map(|judged| &mut judged.criterion) {
-                *decides |= check.tiers.is_empty() && standing.is_some_and(Standing::decides);
-            }
-            check.answer = check.answer_of_outcome();
-        }
+        // Earlier records have no answer.
+        check.iter_mut().for_each(|check| check.answer = check.answer_of_outcome());
         let is_outside = |run: &&CheckedRun| run.name.starts_with('.') || run.name.contains('/') || run.name.is_empty();
         match check.iter().flat_map(|check| &check.runs).find(is_outside) {
             None => Ok(check),
@@ -663,11 +640,6 @@ impl Judged {
         self.criterion.only_shown_as().is_some() && self.fraction_of_limit() >= 1.0
     }
 
-    /// The value, with its metric, stream and run.
-    fn value_text(&self) -> String {
-        format!("{} in {} {}", self.criterion.metric_and_stream(), self.criterion.run, self.figure_text())
-    }
-
     pub fn figure_text(&self) -> String {
         self.figure.map_or_else(|| "too few operations".to_owned(), |figure| self.criterion.metric.text(figure))
     }
@@ -677,28 +649,27 @@ impl Judged {
         let Criterion { run, source, standing, tier, .. } = &self.criterion;
         let limit = self.criterion.limit_text().map(|limit| match tier {
             Some(tier) => format!(", {tier} needs {limit}"),
-            None if self.criterion.decides => format!(", it must be {limit}"),
+            None if self.criterion.deciding_limit().is_some() => format!(", it must be {limit}"),
             None => format!(", the limit is {limit}"),
         });
-        let source_text = match (source, standing) {
-            (Some(source), Some(standing)) if !standing.decides() => format!(" ({standing}: {source})"),
-            (Some(source), _) => format!(" ({source})"),
-            _ => String::new(),
-        };
-        let (what, limit) = (self.criterion.metric_and_stream(), limit.unwrap_or_default());
-        format!("{what} in {run} was {}{limit}{source_text}", self.figure_text())
+        let word = standing.filter(|standing| !standing.decides()).map(|standing| format!("{standing}: "));
+        let source = source.as_ref().map(|source| format!(" ({}{source})", word.unwrap_or_default()));
+        let (limit, source) = (limit.unwrap_or_default(), source.unwrap_or_default());
+        format!("{} in {run} was {}{limit}{source}", self.criterion.metric_and_stream(), self.figure_text())
     }
 }
 
-/// Maximum of [`Check::needed_time`], seconds: the longest run of a check.
-const NEEDED_SEC_MAX: u64 = 7 * 86_400;
+/// The criterion that came nearest to its limit.
+fn worst<'j>(judged: impl Iterator<Item = &'j Judged>) -> Option<&'j Judged> {
+    judged.max_by(|a, b| a.fraction_of_limit().total_cmp(&b.fraction_of_limit()))
+}
 
 /// A time as the value of `--for`, rounded up: `90s`, `40m`, `24h`.
 pub fn for_option(sec: u64) -> String {
     match sec {
         ..120 => format!("{sec}s"),
-        _ if sec.div_ceil(60) % 60 == 0 => format!("{}h", sec.div_ceil(3_600)),
-        _ => format!("{}m", sec.div_ceil(60)),
+        ..36_000 => format!("{}m", sec.div_ceil(60)),
+        _ => format!("{}h", sec.div_ceil(3_600)),
     }
 }
 
@@ -720,7 +691,7 @@ mod tests {
             looked_up: Some("2026-01-01".into()),
             standing: Some(standing),
             tier: None,
-            decides: standing.decides(),
+            is_of_higher_tier: false,
             says: "mine".into(),
         }
     }
@@ -825,27 +796,23 @@ mod tests {
     }
 
     fn judged(criterion: Criterion, figure: f64, outcome: Outcome) -> Judged {
-        Judged { criterion, figure: Some(figure), outcome, behind_burst: false, operations: 600 }
+        Judged { criterion, figure: Some(figure), outcome, behind_burst: false }
     }
 
     #[test]
     fn a_short_test_or_few_operations_are_no_pass_whatever_else_passed() {
         let p99 = judged(criterion("p99", 1e7, Standing::Required), 1e6, Outcome::Pass);
-        let mut long = check(vec![p99.clone()]);
-        assert_eq!(long.clone().concluded(None).answer, Answer::GoodEnough);
-        long.sustained.seconds = 2_400;
-        let brief = long.concluded(None);
-        assert_eq!(
-            (brief.answer, brief.outcome, brief.needed_time()),
-            (Answer::TooBrief, Outcome::Measured, Some(2_400))
-        );
-        let begin =
-            "repeat with --for 40m: every limit was held, but the test was short (60 s of 40 min). It is so. Now: ";
+        let mut brief = check(vec![p99.clone()]).concluded(None);
+        assert_eq!(brief.answer, Answer::GoodEnough);
+        brief.sustained.seconds = 2_400;
+        brief = brief.concluded(None);
+        assert_eq!((brief.answer, brief.needed_time()), (Answer::TooBrief, Some(2_400)));
+        let begin = "repeat with --for 40m: every limit was held, but the test was short (60 s of 40 min). It is so. Measured: ";
         assert!(brief.sentence.starts_with(begin), "{}", brief.sentence);
 
         let few = judged(criterion("p99.99", 1e9, Standing::Recommended), 1e6, Outcome::Measured);
         let brief = check(vec![p99.clone(), few]).concluded(None);
-        assert_eq!((brief.answer, brief.needed_time().map(for_option)), (Answer::TooBrief, Some("17m".into())));
+        assert_eq!((brief.answer, brief.needed_time().map(for_option)), (Answer::TooBrief, Some("10m".into())));
         assert!(brief.sentence.contains("too few operations for p99.99 of reads in wal"), "{}", brief.sentence);
         let warning = judged(criterion("p99", 1e6, Standing::Warning), 2e6, Outcome::Measured);
         let shown = check(vec![p99, warning.clone()]).concluded(None);
@@ -858,15 +825,14 @@ mod tests {
 
     #[test]
     fn the_limits_of_a_higher_tier_are_in_the_sentence_and_decide_nothing() {
-        let of_tier = |at_least, tier: &str, decides, figure| {
-            let limit = criterion("iops", at_least, Standing::Required);
-            let limit = Criterion { tier: Some(tier.into()), decides, ..limit };
-            judged(limit, figure, if decides { Outcome::Pass } else { Outcome::Measured })
-        };
         let sentence = |figure| {
-            let criteria =
-                vec![of_tier(50.0, "a small cluster", true, figure), of_tier(500.0, "a large one", false, figure)];
-            let tiers = vec!["a small cluster".into(), "a large one".into()];
+            let tiers = vec!["a small cluster".to_owned(), "a large one".to_owned()];
+            let limit = |at: usize| {
+                let limit = criterion("iops", [50.0, 500.0][at], Standing::Required);
+                let limit = Criterion { tier: Some(tiers[at].clone()), is_of_higher_tier: at > 0, ..limit };
+                judged(limit, figure, [Outcome::Pass, Outcome::Measured][at])
+            };
+            let criteria = vec![limit(0), limit(1)];
             let check = Check { tiers, ..check(criteria) }.concluded(None);
             assert_eq!(check.answer, Answer::GoodEnough);
             check.sentence
@@ -889,13 +855,9 @@ mod tests {
         assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
         let old = serde_json::to_string(&check).unwrap().replace("\"required\"", "\"published\"");
         let mut old: serde_json::Value = serde_json::from_str(&old).unwrap();
-        for new in ["answer", "tiers"] {
-            old.as_object_mut().unwrap().remove(new);
-        }
+        old.as_object_mut().unwrap().retain(|field, _| field != "answer" && field != "tiers");
         for criterion in old["criteria"].as_array_mut().unwrap() {
-            for new in ["decides", "tier"] {
-                criterion.as_object_mut().unwrap().remove(new);
-            }
+            criterion.as_object_mut().unwrap().retain(|field, _| !field.contains("tier"));
         }
         results::run_dir::write_json(dir.path(), CHECK, &old).unwrap();
         assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));

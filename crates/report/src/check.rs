@@ -8,12 +8,15 @@ use crate::words::{OutcomeLabel, unique};
 use conclusions::check::{Answer, Check, Criterion, Judged, for_option};
 use conclusions::grouped;
 use results::judge::Outcome;
-use results::units::{shell_quoted, span, wrapped};
+use results::units::{shell_quoted, span_about, wrapped};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 /// Columns of a terminal for sentences.
 const COLUMNS: usize = 100;
+
+/// A check whose answer needs a longer run than this is repeated apart, seconds.
+const SETTLING_SEC_MAX: u64 = 4 * 3_600;
 
 /// A check that could not be performed.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -28,8 +31,6 @@ pub struct NotRun {
 pub struct Checks {
     /// The worst outcome; invalid if a check could not be performed and none failed.
     pub outcome: Outcome,
-    /// The worst answer; "cannot tell" if a check could not be performed and none failed.
-    pub answer: Answer,
     /// Exit code of the command.
     pub exit_code: u8,
     pub checks: Vec<Check>,
@@ -40,16 +41,10 @@ impl Checks {
     /// `require_sustained`: limits that were held too briefly have the exit code of an invalid check.
     pub fn new(checks: Vec<Check>, not_run: Vec<NotRun>, require_sustained: bool) -> Self {
         let missing = (!not_run.is_empty()).then_some(Outcome::Invalid);
-        let worst = |outcome_of: &dyn Fn(&Check) -> Outcome| {
-            checks.iter().map(outcome_of).chain(missing).max().unwrap_or(Outcome::Invalid)
-        };
-        let required = |check: &Check| match check.answer {
-            Answer::TooBrief if require_sustained => Outcome::Invalid,
-            _ => check.outcome,
-        };
-        let (outcome, exit_code) = (worst(&|check| check.outcome), worst(&required).exit_code());
-        let answers = checks.iter().map(|check| check.answer).chain(missing.map(|_| Answer::CannotTell));
-        Self { outcome, answer: answers.max().unwrap_or_default(), exit_code, checks, not_run }
+        let outcome = checks.iter().map(|check| check.outcome).chain(missing).max().unwrap_or(Outcome::Invalid);
+        let is_brief = require_sustained && checks.iter().any(|check| check.answer == Answer::TooBrief);
+        let exit_code = outcome.max(if is_brief { Outcome::Invalid } else { outcome }).exit_code();
+        Self { outcome, exit_code, checks, not_run }
     }
 
     /// A single check in full, several as a line each.
@@ -124,17 +119,22 @@ impl Checks {
         grouped(checks).into_iter().map(|(answer, checks)| group(answer, &checks)).collect()
     }
 
-    /// The command that settles the open answers of several checks.
+    /// The command that settles the open answers of several checks. Checks that need much longer are named apart.
     fn settling_command(&self) -> Option<String> {
         let is_open = |check: &&Check| matches!(check.answer, Answer::TooBrief | Answer::CannotTell);
-        let open: Vec<_> = self.checks.iter().filter(is_open).collect();
-        let path = open.first().filter(|_| self.checks.len() > 1)?.path.as_str();
-        let names = open.iter().map(|check| check.name.as_str()).collect::<Vec<_>>().join(",");
-        let names = if open.len() == self.checks.len() { "all" } else { &names };
-        let time = open.iter().filter_map(|check| check.needed_time()).max().map_or_else(String::new, |sec| {
-            format!(" --for {}  ({} of load)", for_option(sec), span(sec * open.len() as u64))
-        });
-        Some(format!("To settle what is open: flashproof check {names} {}{time}", shell_quoted(path)))
+        let is_long = |check: &&Check| check.needed_time().is_some_and(|sec| sec > SETTLING_SEC_MAX);
+        let open = self.checks.iter().filter(is_open);
+        let (long, short): (Vec<_>, Vec<_>) = open.filter(|_| self.checks.len() > 1).partition(is_long);
+        let command = |open: Vec<&Check>| {
+            let path = shell_quoted(&open.first()?.path);
+            let names = open.iter().map(|check| check.name.as_str()).collect::<Vec<_>>().join(",");
+            let time = open.iter().filter_map(|check| check.needed_time()).max().map_or_else(String::new, |sec| {
+                format!(" --for {} ({} of load)", for_option(sec), span_about((sec * open.len() as u64) as f64))
+            });
+            Some(format!("flashproof check {names} {path}{time}"))
+        };
+        let commands: Vec<_> = [short, long].into_iter().filter_map(command).collect();
+        (!commands.is_empty()).then(|| format!("To settle what is open: {}", commands.join("; then ")))
     }
 }
 
@@ -227,7 +227,9 @@ fn bars(check: &Check) -> Bars {
 /// Sentences below the criteria.
 fn notes(check: &Check) -> Vec<String> {
     let mut notes = check.remarks.clone();
-    let shown = check.criteria.iter().filter(|judged| judged.is_beyond_shown_limit());
+    // The sentence names the limit of a higher tier.
+    let shown =
+        check.criteria.iter().filter(|judged| judged.is_beyond_shown_limit() && !judged.criterion.is_of_higher_tier);
     notes.extend(shown.map(|judged| format!("beyond a limit that does not decide: {}", judged.sentence())));
     let runs = check.runs.iter().filter(|run| matches!(run.outcome, Outcome::Fail | Outcome::Invalid));
     notes.extend(runs.map(|run| format!("run {}: {}: {}", run.name, run.outcome, run.reason)));

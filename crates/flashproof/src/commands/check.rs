@@ -90,8 +90,8 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
     };
     let definitions: Vec<_> = definitions.into_iter().map(lasting).collect();
     let mut later_sec = definitions.iter().map(Definition::seconds).sum::<u64>();
-    let checks_text = count(definitions.len() as u64, "check");
-    console::note(&format!("{checks_text}: {} of load in all; the time to write test files is extra", span(later_sec)));
+    let what = if is_alone { definitions[0].name.clone() } else { count(definitions.len() as u64, "check") };
+    console::note(&format!("{what}: {} of load in all; the time to write test files is extra", span(later_sec)));
     for definition in definitions {
         let name = definition.name.clone();
         later_sec -= definition.seconds();

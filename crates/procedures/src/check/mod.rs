@@ -33,31 +33,17 @@ const SLICE_SEC: [u64; 2] = [10, 60];
 /// Longest run, seconds: a week.
 const RUN_SEC_MAX: u64 = 7 * 86_400;
 
-/// Kind of a database, in the order in which the checks are listed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum DatabaseKind {
-    ConsensusStore,
-    Sql,
-    KeyValue,
-    Stream,
-    Blockchain,
-    ObjectStore,
-}
-
-impl DatabaseKind {
-    /// The kind in words, plural.
-    pub fn heading(self) -> &'static str {
-        match self {
-            Self::ConsensusStore => "Consensus stores",
-            Self::Sql => "SQL databases",
-            Self::KeyValue => "Key-value stores",
-            Self::Stream => "Streams",
-            Self::Blockchain => "Blockchains",
-            Self::ObjectStore => "Object and block stores",
-        }
-    }
-}
+/// Kinds of databases, in the order in which the checks are listed, each with its heading. A user's own check needs no
+/// kind.
+const KINDS: [(&str, &str); 7] = [
+    ("consensus-store", "Consensus stores"),
+    ("sql", "SQL databases"),
+    ("key-value", "Key-value stores"),
+    ("stream", "Streams"),
+    ("blockchain", "Blockchains"),
+    ("object-store", "Object and block stores"),
+    ("", "Others"),
+];
 
 /// A check, parsed from its file.
 #[derive(Debug, Clone)]
@@ -65,8 +51,8 @@ pub struct Definition {
     /// Name on the command line.
     pub name: String,
     pub database: String,
-    /// `None` only in a user's own check.
-    pub kind: Option<DatabaseKind>,
+    /// Index in [`KINDS`].
+    kind: usize,
     pub question: String,
     /// Names of the tiers of limits, ascending.
     pub tiers: Vec<String>,
@@ -102,7 +88,8 @@ pub struct RunDefinition {
 #[serde(deny_unknown_fields)]
 struct CheckFile {
     database: String,
-    kind: Option<DatabaseKind>,
+    #[serde(default)]
+    kind: String,
     question: String,
     #[serde(default)]
     tiers: Vec<String>,
@@ -180,7 +167,10 @@ impl Definition {
         let mut definition = Self {
             name: name.to_owned(),
             database: in_one_line(&check_file.database),
-            kind: check_file.kind,
+            kind: KINDS.iter().position(|(kind, _)| *kind == check_file.kind).ok_or_else(|| {
+                let kinds = KINDS.map(|(kind, _)| kind).join(", ");
+                fail(format!("kind {} is not one of {kinds}", quoted(&check_file.kind)))
+            })?,
             question: in_one_line(&check_file.question),
             tiers: check_file.tiers.iter().map(|tier| in_one_line(tier)).collect(),
             cannot_see: check_file.cannot_see.iter().map(|phrase| in_one_line(phrase)).collect(),
@@ -291,9 +281,10 @@ fn parse_criterion(run: &str, criterion: WrittenCriterion, tiers: &[String]) -> 
     let tier = tier.map(|tier| in_one_line(&tier));
     let rank = tier.as_ref().map(|tier| tiers.iter().position(|known| known == tier).ok_or(tier)).transpose();
     let rank = rank.map_err(|tier| format!("there is no tier {} - list it in tiers", quoted(tier)))?;
-    let decides = limit.is_some() && standing.is_some_and(Standing::decides) && rank.unwrap_or(0) == 0;
+    let is_of_higher_tier = rank.is_some_and(|rank| rank > 0);
     let (run, stream, says) = (run.to_owned(), in_one_line(&stream), in_one_line(&says));
-    let criterion = Criterion { run, stream, metric, limit, source, looked_up, standing, tier, decides, says };
+    let criterion =
+        Criterion { run, stream, metric, limit, source, looked_up, standing, tier, is_of_higher_tier, says };
     criterion.sla().map_err(|error| error.to_string())?;
     Ok(criterion)
 }
@@ -317,8 +308,7 @@ pub fn builtin_names() -> impl Iterator<Item = &'static str> {
 pub fn builtin_by_kind() -> Result<Vec<(&'static str, Vec<Definition>)>, Failure> {
     let mut checks = builtin_names().map(Definition::find).collect::<Result<Vec<_>, _>>()?;
     checks.sort_by_key(|check| check.kind);
-    let heading = |check: &Definition| check.kind.map_or("Others", DatabaseKind::heading);
-    Ok(grouped(checks.into_iter().map(|check| (heading(&check), check))))
+    Ok(grouped(checks.into_iter().map(|check| (KINDS[check.kind].1, check))))
 }
 
 /// The file of a check; `None` if there is none of that name.
@@ -359,64 +349,38 @@ mod tests {
                 assert!(!criterion.says.is_empty(), "{name}: {criterion:?}");
             }
             assert!(!check.cannot_see.is_empty() && !check.sustained.why.is_empty(), "{name}");
-            assert!(check.kind.is_some(), "{name}");
+            assert!(!KINDS[check.kind].0.is_empty(), "{name} has no kind");
         }
     }
 
-    /// The options of the job of a stream that tell its load.
+    /// The options of the job of a stream, without its file.
     fn job_in_short(jobs: &str, stream: &str) -> String {
-        const SHOWN: [&str; 11] = [
-            "rw=",
-            "rwmixread=",
-            "bs=",
-            "direct=",
-            "iodepth=",
-            "numjobs=",
-            "sync=",
-            "fdatasync=",
-            "fsync=",
-            "rate",
-            "commit_",
-        ];
-        let is_of_job = |line: &&str| {
-            let name = line.strip_prefix('[').and_then(|line| line.strip_suffix(']'));
-            name.is_some_and(|name| stream.rsplit_once('-').is_some_and(|(job, _)| job == name))
-        };
-        let lines = jobs.lines().skip_while(|line| !is_of_job(line)).skip(1).take_while(|line| !line.starts_with('['));
-        let words = lines.filter_map(|line| line.split_whitespace().next());
-        words.filter(|word| SHOWN.iter().any(|key| word.starts_with(key))).collect::<Vec<_>>().join(" ")
+        const HIDDEN: [&str; 5] = ["#", "ioengine=", "filename=", "size=", "long_"];
+        let job = stream.rsplit_once('-').map_or_else(String::new, |(job, _)| format!("{job}]\n"));
+        let section = jobs.split('[').find_map(|section| section.strip_prefix(&job)).unwrap_or_default();
+        let options = section.lines().filter(|line| HIDDEN.iter().all(|hidden| !line.starts_with(hidden)));
+        options.collect::<Vec<_>>().join(" ").trim_end().to_owned()
     }
 
     /// The limits of all checks as tables for docs/check.md.
-    fn table() -> String {
+    fn tables() -> String {
         let mut text = String::new();
         for (heading, checks) in builtin_by_kind().unwrap_or_else(|error| panic!("{error}")) {
-            text += &format!(
-                "\n### {heading}\n\n| Check | Run: criterion | Job | Limit | Standing | Source |\n|---|---|---|---|---|---|\n"
-            );
+            text += &format!("\n### {heading}\n\n| Check | Run: criterion | Job | Limit | Standing | Source |\n");
+            text += "|---|---|---|---|---|---|\n";
             for check in checks {
-                let takes = format!("{}, {}", check.name, span(check.seconds()));
-                let rows = text.len();
-                for run in &check.runs {
-                    for criterion in &run.criteria {
-                        let Criterion { stream, source: Some(source), standing: Some(standing), tier, .. } = criterion
-                        else {
-                            continue;
-                        };
-                        let (Some(limit), Some(read)) = (criterion.limit_text(), &criterion.looked_up) else {
-                            continue;
-                        };
-                        let job = job_in_short(&run.jobs, stream);
-                        let tier = tier.as_ref().map_or_else(String::new, |tier| format!(", for {tier}"));
-                        let (run, what) = (&run.name, criterion.metric_and_stream());
-                        text += &format!(
-                            "| {takes} | {run}: {what} | `{job}` | {limit} | {standing}{tier} | [read {read}]({source}) |\n"
-                        );
-                    }
-                }
-                if text.len() == rows {
-                    text += &format!("| {takes} | | | no published limit | | |\n");
-                }
+                let name = format!("{}, {}", check.name, span(check.seconds()));
+                let rows = check.runs.iter().flat_map(|run| run.criteria.iter().map(move |criterion| (run, criterion)));
+                let rows = rows.filter_map(|(run, criterion)| {
+                    let Criterion { stream, standing, tier, source, looked_up, .. } = criterion;
+                    let (limit, read, source) = (criterion.limit_text()?, looked_up.as_ref()?, source.as_ref()?);
+                    let tier = tier.iter().map(|tier| format!(", for {tier}")).collect::<String>();
+                    let (what, job) = (criterion.metric_and_stream(), job_in_short(&run.jobs, stream));
+                    let columns = format!("{}: {what} | `{job}` | {limit} | {}{tier}", run.name, (*standing)?);
+                    Some(format!("| {name} | {columns} | [read {read}]({source}) |\n"))
+                });
+                let rows = rows.collect::<String>();
+                text += &if rows.is_empty() { format!("| {name} | | | no published limit | | |\n") } else { rows };
             }
         }
         text + "\n"
@@ -428,7 +392,7 @@ mod tests {
         let page = std::fs::read_to_string(path).unwrap();
         let (before, rest) = page.split_once("<!-- limits -->\n").unwrap();
         let (_, after) = rest.split_once("<!-- end of limits -->").unwrap();
-        let wanted = format!("{before}<!-- limits -->\n{}<!-- end of limits -->{after}", table());
+        let wanted = format!("{before}<!-- limits -->\n{}<!-- end of limits -->{after}", tables());
         if std::env::var_os("UPDATE_DOCS").is_some() {
             std::fs::write(path, &wanted).unwrap();
         }

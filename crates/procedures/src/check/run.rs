@@ -131,7 +131,10 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
 /// Warns that a test which is shorter than burst credits last cannot pass.
 fn warn_of_credits(definition: &Definition, site: &Site) {
     let mut criteria = definition.runs.iter().flat_map(|run| &run.criteria);
-    if site.may_have_credits() && definition.seconds() < CREDITS_SEC && criteria.any(|criterion| criterion.decides) {
+    if site.may_have_credits()
+        && definition.seconds() < CREDITS_SEC
+        && criteria.any(|criterion| criterion.deciding_limit().is_some())
+    {
         let (path, time) = (&site.path, for_option(CREDITS_SEC));
         console::warning_once(&format!(
             "the disk of {path} may have burst credits: a pass needs at least --for {time}"
