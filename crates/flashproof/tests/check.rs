@@ -109,7 +109,7 @@ fn a_pass_within_a_burst_is_too_brief_and_its_end_is_found() {
     assert_eq!(json["outcome"], "measured");
     assert_eq!(json["checks"][0]["answer"], "within the limits, but tested too briefly");
     let sentence = json["checks"][0]["sentence"].as_str().unwrap();
-    for part in ["repeat with --for ", ": every limit was held, but the test was short (60 s of 40 min, "] {
+    for part in ["repeat with --for ", ": every limit was held, but the test was short (60 s of 40 min). "] {
         assert!(sentence.contains(part), "{sentence}");
     }
     let again = bench.flashproof(&["check", "vault", "sim:", "--for", "8s", "--out", "short", "--require-sustained"]);
