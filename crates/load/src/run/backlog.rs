@@ -29,16 +29,8 @@ pub(super) struct Slot {
     pub(super) unseen_before_ns: u64,
     /// Upper bound of this operation's delay at its device because flashproof issued earlier operations late.
     pub(super) behind_ns: u64,
-    /// The commit of earlier operations on the slot, if this operation is part of it.
-    pub(super) commit: Option<Commit>,
-}
-
-impl Slot {
-    /// Cell and scheduled start of the commit that the operation is part of.
-    fn commit(&self) -> Option<(u32, u64)> {
-        let begun = self.commit.map(|commit| (commit.cell, commit.first.intended_ns()));
-        begun.or_else(|| Some((self.request.commit?, self.intended_ns)))
-    }
+    /// Index of the commit of earlier operations on the slot, if this operation is part of it.
+    pub(super) commit: Option<u32>,
 }
 
 /// The operations of a commit that completed: they follow each other in a slot, and the commit is recorded in its own
@@ -209,7 +201,7 @@ impl<W: BlockEngine> Shard<W> {
         self.note_silence(at_ns);
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
         let late_backlog = Backlog { late: 1, ..Backlog::default() };
-        let cells = |slot: &Slot| [Some(slot.request.cell), slot.commit().map(|(cell, _)| cell)];
+        let cells = |slot: &Slot| [Some(slot.request.cell), self.commit_of(slot).map(|(cell, _)| cell)];
         let cells_in_flight: Vec<u32> = self.slots_in_flight().flat_map(cells).flatten().collect();
         cells_in_flight.into_iter().for_each(|cell| self.recorder.outstanding(cell, &in_flight));
         self.unsalted.iter().for_each(|slot| self.recorder.outstanding(slot.request.cell, &late_backlog));
@@ -264,7 +256,7 @@ impl<W: BlockEngine> Shard<W> {
         for slot in in_flight {
             let last_back_ns = self.silence.last_back_ns(slot.request.cell);
             self.recorder.lost(slot.request.cell, slot.intended_ns, last_back_ns);
-            if let Some((cell, intended_ns)) = slot.commit() {
+            if let Some((cell, intended_ns)) = self.commit_of(&slot) {
                 self.recorder.lost(cell, intended_ns, last_back_ns);
             }
             let follower = self.lanes[slot.lane as usize].stream.on_loss(&slot.request);
@@ -308,11 +300,18 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
+    /// Cell and scheduled start of the commit that the operation in `slot` is part of.
+    fn commit_of(&self, slot: &Slot) -> Option<(u32, u64)> {
+        let begun = slot.commit.map(|index| &self.commits[index as usize]);
+        let begun = begun.map(|commit| (commit.cell, commit.first.intended_ns()));
+        begun.or_else(|| Some((slot.request.commit?, slot.intended_ns)))
+    }
+
     /// Counts the operation of `slot`, which was never issued, its followers, and its commit. The lane's stream learns
     /// that no byte moved.
     pub(super) fn count_chain(&mut self, slot: &Slot, is_ours: bool) {
         let ours = u64::from(is_ours);
-        if let Some((cell, intended_ns)) = slot.commit() {
+        if let Some((cell, intended_ns)) = self.commit_of(slot) {
             self.recorder.unissued(cell, intended_ns, 1, ours);
         }
         let mut follower = Some(slot.request);

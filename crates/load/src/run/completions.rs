@@ -43,7 +43,6 @@ impl<W: BlockEngine> Shard<W> {
             completion.outcome = Outcome::WRONG_DATA;
         }
         self.record(&slot, completion, &times, wrong_data);
-        let commit = commit_with(&slot, completion, &times);
         let unseen_ns = slot.unseen_before_ns + completion.unseen_ns.min(times.service_ns());
         let Request { buffers, .. } = slot.request;
         let lag_ns = slot.lag_before_ns + times.lag_ns();
@@ -56,13 +55,14 @@ impl<W: BlockEngine> Shard<W> {
             // The follower keeps the slot and is due now.
             let (intended_ns, eligible_ns) = (completed_ns, completed_ns);
             let (lag_before_ns, unseen_before_ns) = (lag_ns, unseen_ns);
+            let commit = self.continue_commit(&slot, completion, &times);
             let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns, unseen_before_ns, commit, ..slot };
             match self.abandoned {
                 false => return self.start(follower),
                 true => self.count_chain(&follower, false),
             }
-        } else if let Some(commit) = commit {
-            self.record_commit(&slot, &commit, completed_ns);
+        } else if slot.commit.is_some() || slot.request.commit.is_some() {
+            self.end_commit(&slot, completion, &times);
         }
         if self.is_closed(slot.lane) {
             self.resting[slot.lane as usize] += 1;
@@ -104,10 +104,39 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 
-    /// Records a commit whose last operation, in `slot`, completed at `completed_ns`.
-    fn record_commit(&mut self, slot: &Slot, commit: &Commit, completed_ns: u64) {
+    /// The commit that the operation in `slot` begins or continues, with this operation.
+    fn commit_with(&self, slot: &Slot, completion: &Completion, times: &Times) -> Option<Commit> {
+        let so_far = slot.commit.map(|index| self.commits[index as usize]);
+        let begun = |cell| Commit { cell, first: *times, gaps_ns: 0, unseen_ns: 0, behind_ns: 0, failed: false };
+        let commit = so_far.or_else(|| slot.request.commit.map(begun))?;
+        let issued_ns = times.completed_ns() - times.service_ns();
+        let gap_ns = so_far.map_or(0, |_| issued_ns.saturating_sub(slot.eligible_ns));
+        Some(Commit {
+            gaps_ns: commit.gaps_ns + gap_ns,
+            unseen_ns: commit.unseen_ns + completion.unseen_ns.min(times.service_ns()),
+            behind_ns: commit.behind_ns.max(slot.behind_ns),
+            failed: commit.failed || !completion.outcome.is_done(),
+            ..commit
+        })
+    }
+
+    /// Keeps the commit of the operation in `slot` for its follower. Returns its index.
+    fn continue_commit(&mut self, slot: &Slot, completion: &Completion, times: &Times) -> Option<u32> {
+        let commit = self.commit_with(slot, completion, times)?;
+        let index = slot.commit.or_else(|| self.free_commits.pop()).unwrap_or(self.commits.len() as u32);
+        match self.commits.get_mut(index as usize) {
+            Some(kept) => *kept = commit,
+            None => self.commits.push(commit),
+        }
+        Some(index)
+    }
+
+    /// Records a commit whose last operation is in `slot`.
+    fn end_commit(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
+        let Some(commit) = self.commit_with(slot, completion, times) else { return };
+        self.free_commits.extend(slot.commit);
         self.silence.end_chain(commit.cell);
-        let times = commit.times(completed_ns);
+        let times = commit.times(times.completed_ns());
         let intended_ns = times.intended_ns();
         if commit.failed {
             return self.recorder.commit_failed(commit.cell, intended_ns);
@@ -174,20 +203,4 @@ impl<W: BlockEngine> Shard<W> {
             self.issue(lane, intended_ns, true);
         }
     }
-}
-
-/// The commit that the operation in `slot` begins or continues, with this operation.
-fn commit_with(slot: &Slot, completion: &Completion, times: &Times) -> Option<Commit> {
-    let cell = slot.commit.map(|commit| commit.cell).or(slot.request.commit)?;
-    let begun = Commit { cell, first: *times, gaps_ns: 0, unseen_ns: 0, behind_ns: 0, failed: false };
-    let so_far = slot.commit.unwrap_or(begun);
-    let issued_ns = times.completed_ns() - times.service_ns();
-    let gap_ns = slot.commit.map_or(0, |_| issued_ns.saturating_sub(slot.eligible_ns));
-    Some(Commit {
-        gaps_ns: so_far.gaps_ns + gap_ns,
-        unseen_ns: so_far.unseen_ns + completion.unseen_ns.min(times.service_ns()),
-        behind_ns: so_far.behind_ns.max(slot.behind_ns),
-        failed: so_far.failed || !completion.outcome.is_done(),
-        ..so_far
-    })
 }

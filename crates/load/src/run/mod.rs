@@ -22,7 +22,7 @@ pub use recorder::{FailedOperation, Feed, Message};
 
 use crate::plan::{Arrival, Lane, Plan};
 use crate::stream::Request;
-use backlog::{DueCounter, FreeSlot, LimitState, Slot};
+use backlog::{Commit, DueCounter, FreeSlot, LimitState, Slot};
 use buffers::Buffers;
 use control::SLEEP_MAX_NS;
 use engine::event_queue::EventQueue;
@@ -54,6 +54,9 @@ pub struct Shard<W> {
     unsalted: VecDeque<Slot>,
     slots: Vec<Slot>,
     free_slots: Vec<u32>,
+    /// Commits whose first operation completed, and the indices that are not in use.
+    commits: Vec<Commit>,
+    free_commits: Vec<u32>,
     completions: Vec<Completion>,
     /// Instant 0 of the run on the engine's clock.
     start_ns: u64,
@@ -118,6 +121,8 @@ impl<W: BlockEngine> Shard<W> {
             unsalted: VecDeque::with_capacity(slots),
             slots: Vec::with_capacity(slots),
             free_slots: Vec::with_capacity(slots),
+            commits: Vec::with_capacity(slots),
+            free_commits: Vec::with_capacity(slots),
             completions: Vec::with_capacity(slots),
             has_followers: lanes.iter().any(|lane| lane.stream.follows()),
             ended_lanes: vec![false; lanes.len()],
