@@ -667,8 +667,8 @@ fn worst<'j>(judged: impl Iterator<Item = &'j Judged>) -> Option<&'j Judged> {
 /// A time as the value of `--for`, rounded up: `90s`, `40m`, `24h`.
 pub fn for_option(sec: u64) -> String {
     match sec {
-        ..120 => format!("{sec}s"),
-        ..36_000 => format!("{}m", sec.div_ceil(60)),
+        0..120 => format!("{sec}s"),
+        120..36_000 => format!("{}m", sec.div_ceil(60)),
         _ => format!("{}h", sec.div_ceil(3_600)),
     }
 }

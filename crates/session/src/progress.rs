@@ -99,12 +99,15 @@ impl Progress {
     fn add(&mut self, interval: &Interval) {
         let devices = self.layout.devices.len();
         for (index, cell) in interval.cells.iter().enumerate().filter(|(_, cell)| cell.counts.counted_ops() > 0) {
-            self.since_last_line.ops += cell.counts.ops;
-            self.errors += cell.counts.errors;
-            self.done_ops += cell.counts.ops + cell.counts.errors;
+            let stream = &self.layout.streams[index / devices];
+            if !stream.commits {
+                self.since_last_line.ops += cell.counts.ops;
+                self.errors += cell.counts.errors;
+                self.done_ops += cell.counts.ops + cell.counts.errors;
+            }
             // Histograms of one run have equal bounds, so adding them cannot fail.
             let _ = self.since_last_line.lag.add(&cell.lag);
-            if self.layout.streams[index / devices].judged {
+            if stream.judged {
                 let _ = self.since_last_line.judged.add(&cell.service);
             }
         }

@@ -322,3 +322,18 @@ impl<W: BlockEngine> Shard<W> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gaps_of_this_program_within_a_commit_are_lag_and_not_service() {
+        // Due at 100, with a slot at 150, issued at 180. A gap of 20, then of 5 before the last operation.
+        let first = Times::new(100, 150, 180, 400);
+        let commit = Commit { cell: 0, first, gaps_ns: 25, unseen_ns: 0, behind_ns: 0, failed: false };
+        let times = commit.times(1_000);
+        assert_eq!([times.wait_ns(), times.lag_ns(), times.service_ns()], [50, 55, 795]);
+        assert_eq!((times.intended_ns(), times.completed_ns(), times.response_ns()), (100, 1_000, 900));
+    }
+}

@@ -15,9 +15,9 @@ use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind};
 
 /// Bytes of an operation. The offset, in units of this size, encodes lane and number of the operation.
-const STEP_BYTES: u64 = 512;
+pub(crate) const STEP_BYTES: u64 = 512;
 /// Maximum number of lanes of a draw.
-const LANES_MAX: u64 = 16;
+pub(crate) const LANES_MAX: u64 = 16;
 
 /// An operation that a drive received.
 #[derive(Debug, Clone, Copy)]

@@ -4,12 +4,14 @@
 //! FLASHPROOF_ORACLE_DRAWS is the number of draws of each kind, FLASHPROOF_ORACLE_SEED the first seed. A disagreement
 //! prints the seed that repeats it.
 //!
+//! * `commits`: chains of operations that are recorded as one latency
 //! * `draw`: drives, loads and slices; `log`: the fate of each operation; `oracle`: the rules; `compare`: differences
 //!   between the two; `cases`: cases found by draws
 
 #![allow(clippy::disallowed_methods, reason = "tests make files of their own")]
 
 mod cases;
+mod commits;
 mod compare;
 mod draw;
 mod log;

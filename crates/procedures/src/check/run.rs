@@ -160,10 +160,11 @@ struct CompletedRun {
 }
 
 impl Request<'_> {
-    fn run_request(&self, load: FioLoad, dir: PathBuf) -> RunRequest<'_, FioLoad> {
+    fn run_request<'r>(&'r self, site: &'r Site, load: FioLoad, dir: PathBuf) -> RunRequest<'r, FioLoad> {
+        let erase = if site.own_files.is_empty() { self.erase } else { &site.own_files };
         RunRequest {
             dir,
-            consents: Consents { erase: self.erase, other_devices: &[], shared: false },
+            consents: Consents { erase, other_devices: &site.own_files, shared: false },
             quiet: self.quiet,
             // No block trace: a check needs no root, and is too short for samples.
             trace: false,
@@ -198,7 +199,7 @@ fn lay_out(
         }
         let text = units::bytes(bytes as f64);
         console::note(&format!("{}: writing {text} before the test", request.definition.name));
-        match write_layout(load, signal_handler, |load, dir| request.run_request(load, dir))? {
+        match write_layout(load, signal_handler, |load, dir| request.run_request(site, load, dir))? {
             None => {}
             Some(_) if signal_handler.signal_received().is_some() => {
                 return Err(Failure::invalid(format!("stopped while {file} was written, before the first run")));
@@ -248,7 +249,8 @@ fn perform_run(
         failure: None,
     };
     let sla = load.thresholds().map_err(Failure::usage)?;
-    let full_request = RunRequest { sla, slice_sec: definition.slice_sec(), ..request.run_request(load, dir.clone()) };
+    let full_request =
+        RunRequest { sla, slice_sec: definition.slice_sec(), ..request.run_request(site, load, dir.clone()) };
     let verdict = run(full_request, signal_handler, observer)?.recorded()?;
     let Some(fio_run) = runs.pop() else { return Err(Failure::environment("a run without results")) };
     let outcome = outcome_of_run(&verdict, definition.criteria.iter());

@@ -53,6 +53,8 @@ pub struct Site {
     disks: Vec<DeviceFacts>,
     /// Largest size of all files together, bytes; `None`: ranges on a device.
     pub files_bytes: Option<u64>,
+    /// Paths of the files, which the check makes itself, so that runs may write to them; empty on a device.
+    pub own_files: Vec<String>,
     targets: BTreeMap<String, (String, u64)>,
     own_dir: Option<OwnDir>,
 }
@@ -75,9 +77,9 @@ impl Site {
         let names: Vec<_> = files.keys().cloned().collect();
         let own_dir = OwnDir::make(Path::new(path), OWN_DIR, &names, needed_bytes).map_err(cannot)?;
         let path_of = |name: &String| own_dir.dir.path().join(name).to_string_lossy().into_owned();
-        let target_of = |name: &String| (name.clone(), (path_of(name), 0));
-        let targets = files.keys().map(target_of).collect();
-        Ok(Self { path: path.to_owned(), disks, files_bytes: Some(needed_bytes), targets, own_dir: Some(own_dir) })
+        let targets = files.keys().map(|name| (name.clone(), (path_of(name), 0))).collect();
+        let (path, own_files) = (path.to_owned(), files.keys().map(path_of).collect());
+        Ok(Self { path, disks, files_bytes: Some(needed_bytes), own_files, targets, own_dir: Some(own_dir) })
     }
 
     /// A range on a device for each file of the jobs. The files that a job has in several runs share one range.
@@ -96,7 +98,7 @@ impl Site {
         let target_of =
             |(name, used): (&String, &FileUse)| (name.clone(), (path.to_owned(), offsets[used.file.as_str()]));
         let targets = files.iter().map(target_of).collect();
-        Self { path: path.to_owned(), disks, files_bytes: None, targets, own_dir: None }
+        Self { path: path.to_owned(), disks, files_bytes: None, own_files: Vec::new(), targets, own_dir: None }
     }
 
     /// Removes the files `names`, which no later run uses. Waits until the directory is on the disk, so that the next
