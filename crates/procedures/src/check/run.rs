@@ -114,7 +114,7 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         outcome: Outcome::Invalid,
         answer: Answer::default(),
         sentence: String::new(),
-        remarks: remarks(&site, &completed),
+        remarks: remarks(&site, &file_uses, &completed),
         tiers: definition.tiers.clone(),
         criteria: completed.iter().flat_map(|done| done.criteria.clone()).collect(),
         runs: completed.iter().map(|done| done.run.clone()).collect(),
@@ -349,10 +349,17 @@ fn cache_evidence(definition: &RunDefinition, verb: &str, job_bytes: u64, disk_b
     })
 }
 
-fn remarks(site: &Site, runs: &[CompletedRun]) -> Vec<String> {
+fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]) -> Vec<String> {
     let mut remarks: Vec<_> = runs.iter().filter_map(|done| done.missed_goal.clone()).collect();
     remarks.extend(runs.iter().flat_map(|done| &done.run.burst_ends).map(|end| format!("a burst ended: {end}")));
     remarks.extend(runs.iter().flat_map(|done| done.overwritten.clone()));
+    if site.files_bytes.is_none() && files.values().any(|used| used.state != FileState::Shared) {
+        remarks.push(
+            "there is no file system here: the database's files, new, rewritten or growing, cost more than these writes to \
+             a device"
+                .to_owned(),
+        );
+    }
     if site.files_bytes.is_some() && runs.iter().any(|done| !done.is_disk_known) {
         remarks.push(
             "the disk of this directory is unknown (overlay, network or multi-device file system), so a cache may have \
