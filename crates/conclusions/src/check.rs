@@ -521,10 +521,13 @@ impl Check {
         }
     }
 
-    /// The criterion that came nearest to its limit, among those with the worst outcome.
+    /// The criterion that came nearest to its limit, among those with the worst outcome and those of the held tier.
     fn nearest(&self) -> Option<&Judged> {
         let outcome = self.limited().map(|judged| judged.outcome).max()?;
-        worst(self.limited().filter(|judged| judged.outcome == outcome))
+        let held = self.held_tier().map(|(held, _)| held);
+        let is_of_held_tier = |judged: &Judged| held.is_some() && judged.criterion.only_shown_as().as_deref() == held;
+        let is_worst = |judged: &Judged| judged.outcome == outcome && judged.criterion.deciding_limit().is_some();
+        worst(self.criteria.iter().filter(|judged| is_worst(judged) || is_of_held_tier(judged)))
     }
 
     /// Criteria with a deciding limit.
@@ -667,8 +670,8 @@ fn worst<'j>(judged: impl Iterator<Item = &'j Judged>) -> Option<&'j Judged> {
 /// A time as the value of `--for`, rounded up: `90s`, `40m`, `24h`.
 pub fn for_option(sec: u64) -> String {
     match sec {
-        ..120 => format!("{sec}s"),
-        ..36_000 => format!("{}m", sec.div_ceil(60)),
+        0..120 => format!("{sec}s"),
+        120..36_000 => format!("{}m", sec.div_ceil(60)),
         _ => format!("{}h", sec.div_ceil(3_600)),
     }
 }
@@ -842,7 +845,8 @@ mod tests {
             "good enough for a small cluster, not for a large one: rate of reads in wal was 230/s, a large one needs at \
              least 500/s (https://example.com)"
         );
-        assert!(sentence(500.1).starts_with("good enough for a large one: "), "{}", sentence(500.1));
+        let both = "good enough for a large one: rate of reads in wal was 501/s, a large one needs at least 500/s";
+        assert!(sentence(501.0).starts_with(both), "{}", sentence(501.0));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub struct PredictArgs {
 /// Options of a check.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
-    /// A check, several ("etcd,vault"), "all", or your own TOML file; without CHECK the checks are listed
+    /// A check, several with commas, "all", or your own TOML file; without CHECK the checks are listed
     #[arg(value_name = "CHECK")]
     pub name: Option<String>,
     /// Directory, device or simulated drive to check

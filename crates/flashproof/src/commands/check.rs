@@ -45,7 +45,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     if args.path.is_none() && is_path && !name.ends_with(".toml") {
         let path = console::shell_quoted(name);
         return Err(Failure::usage(format!(
-            "cannot check {} - no check is named - flashproof check etcd {path}, or check all {path}",
+            "cannot check {} - no check is named - flashproof check NAME {path}, or flashproof check all {path}",
             quoted(name)
         )));
     }
