@@ -29,7 +29,7 @@ fuzz: ## libFuzzer on every parser of foreign bytes, a minute each
 soak: ## the long tests: fuzzing, 24 simulated hours, known write amplification, ratings beside hour-long runs, drawn runs judged twice, the record engine under load, kill -9, power cuts and splits of two nodes at random moments
 	@scripts/soak
 
-bench: ## speed and cost, beside fio on the same device (root; some minutes)
+bench: ## speed and cost, beside fio on the same device, and checks beside the makers' tools (root; half an hour)
 	@scripts/setup bench
 	@scripts/bench
 
