@@ -73,10 +73,7 @@ impl OwnKeys {
                 "files" => file_state(value).map(|state| keys.files = state),
                 "long_rate_iops" => positive(value).map(|iops| keys.long_rate_iops = Some(iops)),
                 "commit_writes" => positive(value).map(|writes| keys.commit_writes = Some(writes)),
-                "commit_meta" => match value {
-                    "0" | "1" => Ok(keys.commit_meta = value == "1"),
-                    _ => Err("1 or 0".to_owned()),
-                },
+                "commit_meta" => yes_or_no(value).map(|is_given| keys.commit_meta = is_given),
                 _ => return true,
             };
             if let Err(wanted) = known {
@@ -95,6 +92,14 @@ fn file_state(value: &str) -> Result<FileState, String> {
         "rewritten" => Ok(FileState::Rewritten),
         "appended" => Ok(FileState::Appended),
         _ => Err("shared, fresh, rewritten or appended".to_owned()),
+    }
+}
+
+fn yes_or_no(value: &str) -> Result<bool, String> {
+    match value {
+        "1" => Ok(true),
+        "0" => Ok(false),
+        _ => Err("1 or 0".to_owned()),
     }
 }
 
