@@ -11,7 +11,7 @@ use conclusions::check::{
 use load::workload::fio::FioLoad;
 use results::files::{self, ReplaceTarget};
 use results::judge::Outcome;
-use results::run_dir::{self, Intervals, check_usable};
+use results::run_dir::{self, Intervals, Manifest, check_usable};
 use results::steady::{ChangePoint, Rounds, Steadiness};
 use results::units;
 use session::console;
@@ -29,8 +29,9 @@ const CREDITS_SEC: u64 = 2_400;
 /// If the disk moved less than this fraction of the jobs' bytes, a cache or another layer above the disk answered.
 const DISK_BYTES_MIN: f64 = 0.5;
 
-/// Maximum fraction of the time after a burst's end for which flashproof's threads may have had no CPU.
-const RUN_DELAY_MAX: f64 = 0.1;
+/// Maximum fraction of the time for which a thread of flashproof may wait for a CPU. With more, the host can be the cause of
+/// slow operations and low rates.
+const WAIT_SHARE_MAX: f64 = 0.1;
 
 /// Block size of layouts, bytes.
 const LAYOUT_BLOCK: u64 = 1 << 20;
@@ -148,6 +149,8 @@ struct CompletedRun {
     criteria: Vec<Judged>,
     /// Jobs that wrote more than their new file holds, a sentence each.
     overwritten: Vec<String>,
+    /// Evidence that the host was too busy; `None` if there is none.
+    busy_host: Option<String>,
     /// A latency goal that no depth met.
     missed_goal: Option<String>,
     /// Figures of each stream; empty if a goal was missed.
@@ -259,12 +262,31 @@ fn perform_run(
     let percents: Vec<_> =
         definition.criteria.iter().filter_map(|criterion| criterion.metric.percent()).chain([50.0, 99.0]).collect();
     let figures: Vec<_> = names.into_iter().zip(fio_run.figures(&percents)).collect();
-    let change_points = burst_ends_in(&dir)?;
+    let manifest = run_dir::manifest(&dir).map_err(Failure::environment)?;
+    let waits = cpu_waits(&dir, &manifest)?;
+    let change_points = burst_ends_in(&dir, &manifest, &waits)?;
     let judged = definition.criteria.iter().filter_map(|criterion| {
         let (_, figures) = figures.iter().find(|(name, _)| *name == criterion.stream)?;
         Some(judge(criterion, &verdict, figures, &change_points))
     });
-    let criteria = judged.collect();
+    let mut criteria: Vec<Judged> = judged.collect();
+    let waited = wait_share(&waits, 0, &manifest) / jobs.len() as f64;
+    let busy_host = (waited > WAIT_SHARE_MAX).then(|| {
+        format!(
+            "run {}: flashproof waited for a CPU during {} of the time, so its values are of a busy host, and not of the \
+             disk: repeat the check while the host is idle",
+            definition.name,
+            units::percent(waited)
+        )
+    });
+    // A drive that fails operations or completes none does so on any host.
+    let is_in_doubt = busy_host.is_some() && outcome == Outcome::Fail && !verdict.is_broken();
+    if is_in_doubt {
+        criteria
+            .iter_mut()
+            .filter(|judged| judged.outcome == Outcome::Fail)
+            .for_each(|judged| judged.outcome = Outcome::Invalid);
+    }
     let bytes_moved = |kind: &str| -> u64 {
         figures.iter().filter(|(name, _)| name.contains(kind)).map(|(_, figures)| figures.bytes).sum()
     };
@@ -279,8 +301,12 @@ fn perform_run(
     Ok(CompletedRun {
         run: CheckedRun {
             name: definition.name.clone(),
-            outcome,
-            reason: verdict.reason().unwrap_or_default().to_owned(),
+            outcome: if is_in_doubt { Outcome::Invalid } else { outcome },
+            reason: busy_host
+                .clone()
+                .filter(|_| is_in_doubt)
+                .or(verdict.reason().map(str::to_owned))
+                .unwrap_or_default(),
             seconds: verdict.ran_sec,
             written_bytes,
             burst_ends: change_points.iter().map(ToString::to_string).collect(),
@@ -288,6 +314,7 @@ fn perform_run(
         criteria,
         figures: if is_goal_alone { Vec::new() } else { figures },
         overwritten,
+        busy_host,
         missed_goal: is_goal_alone
             .then(|| format!("run {}: {}", definition.name, verdict.reason().unwrap_or_default())),
         cached,
@@ -313,26 +340,31 @@ fn overwritten(definition: &RunDefinition, job: &CheckJob, figures: &[(String, F
     })
 }
 
-/// Burst ends in the run in `dir`, except where flashproof's threads had no CPU when the rate fell.
-fn burst_ends_in(dir: &Path) -> Result<Vec<ChangePoint>, Failure> {
-    let manifest = run_dir::manifest(dir).map_err(Failure::environment)?;
-    let rounds = Rounds::read(dir, &manifest).map_err(Failure::environment)?;
-    let ends = burst_ends(Steadiness::of(&rounds).change_points);
-    if ends.is_empty() || manifest.simulated {
-        return Ok(ends);
-    }
-    let mut delays = Vec::new();
-    let mut intervals = Intervals::open(dir, &manifest).map_err(Failure::environment)?;
+/// For each interval of the run in `dir` on a real disk: its start in seconds, and the time for which flashproof's threads
+/// waited for a CPU.
+fn cpu_waits(dir: &Path, manifest: &Manifest) -> Result<Vec<(u64, u64)>, Failure> {
+    let mut waits = Vec::new();
+    let mut intervals = Intervals::open(dir, manifest).map_err(Failure::environment)?;
     while let Some(record) = intervals.next().map_err(Failure::environment)? {
-        delays.push((record.counts.after_sec, record.counts.run_delay_ns));
+        waits.push((record.counts.after_sec, record.counts.run_delay_ns));
     }
-    let is_ours = |end: &ChangePoint| {
-        let later_delays: Vec<_> = delays.iter().filter(|(after_sec, _)| *after_sec > end.at_sec).collect();
-        let delayed_ns: u64 = later_delays.iter().map(|(_, run_delay_ns)| run_delay_ns).sum();
-        let part = delayed_ns as f64 / (later_delays.len().max(1) as f64 * manifest.report_interval_sec as f64 * 1e9);
-        part > RUN_DELAY_MAX
-    };
-    Ok(ends.into_iter().filter(|end| !is_ours(end)).collect())
+    Ok(if manifest.simulated { Vec::new() } else { waits })
+}
+
+/// The waits for a CPU after `from_sec`, as a fraction of the time.
+fn wait_share(waits: &[(u64, u64)], from_sec: u64, manifest: &Manifest) -> f64 {
+    let later: Vec<_> = waits.iter().filter(|(after_sec, _)| *after_sec > from_sec).collect();
+    let waited_ns: u64 = later.iter().map(|(_, ns)| ns).sum();
+    waited_ns as f64 / (later.len().max(1) as f64 * manifest.report_interval_sec as f64 * 1e9)
+}
+
+/// Burst ends in the run in `dir`, except where flashproof's threads had no CPU when the rate fell.
+fn burst_ends_in(dir: &Path, manifest: &Manifest, waits: &[(u64, u64)]) -> Result<Vec<ChangePoint>, Failure> {
+    let rounds = Rounds::read(dir, manifest).map_err(Failure::environment)?;
+    let is_ours = |end: &ChangePoint| wait_share(waits, end.at_sec, manifest) > WAIT_SHARE_MAX;
+    let mut ends = burst_ends(Steadiness::of(&rounds).change_points);
+    ends.retain(|end| !is_ours(end));
+    Ok(ends)
 }
 
 /// A sentence if the page cache or another layer answered instead of the disk; `None` if the disk answered.
@@ -352,7 +384,7 @@ fn cache_evidence(definition: &RunDefinition, verb: &str, job_bytes: u64, disk_b
 fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]) -> Vec<String> {
     let mut remarks: Vec<_> = runs.iter().filter_map(|done| done.missed_goal.clone()).collect();
     remarks.extend(runs.iter().flat_map(|done| &done.run.burst_ends).map(|end| format!("a burst ended: {end}")));
-    remarks.extend(runs.iter().flat_map(|done| done.overwritten.clone()));
+    remarks.extend(runs.iter().flat_map(|done| done.overwritten.iter().chain(&done.busy_host).cloned()));
     if site.files_bytes.is_none() && files.values().any(|used| used.state != FileState::Shared) {
         remarks.push(
             "there is no file system here: the database's files, new, rewritten or growing, cost more than these writes to \
