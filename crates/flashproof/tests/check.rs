@@ -230,7 +230,11 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         ("below = \"10ms\"", "at_least = \"10\"", "give \"below\" for a latency, or \"at_least\" for a rate"),
         ("metric = \"p99\"", "metric = \"mean\"", "a mean hides slow operations"),
         ("source = \"https://example.com\"\n", "", "a limit needs source, looked_up and standing"),
-        ("log-flushes", "log-syncs", "there is no stream \"log-syncs\" - the streams are log-writes, log-flushes"),
+        (
+            "log-flushes",
+            "log-syncs",
+            "there is no stream \"log-syncs\" - the streams are log-writes, log-flushes, log-commits",
+        ),
         ("filename=log", "filename=../log", "filename=../log is not one name of letters"),
         ("filename=log\n", "", "it names no file"),
         ("size=16m\n", "", "it has no size in bytes"),
@@ -241,6 +245,16 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         ("bs=4k", "bs=4k\nexec_prerun=rm", "flashproof does not support this option"),
         ("name = \"log\"", "name = \"../log\"", "a name has only letters"),
         ("[[run]]", "unknown = 1\n[[run]]", "unknown field `unknown`"),
+        ("bs=4k", "bs=4k\nfiles=new", "files=new is not shared, fresh, rewritten or appended"),
+        ("rw=write", "rw=rw\nfiles=fresh", "it reads a file that is not written before"),
+        ("bs=4k", "bs=4k\nlong_rate_iops=0", "long_rate_iops=0 is not a number from 1 to 1000000"),
+        ("bs=4k", "bs=4k\nrate_iops=5\nlong_rate_iops=5", "long_rate_iops needs a job without a rate"),
+        (
+            "fdatasync=1",
+            "commit_writes=2",
+            "commit_writes and commit_meta need a job that only writes, with fdatasync=1",
+        ),
+        ("bs=4k", "bs=4k\ncommit_meta=2", "commit_meta=2 is not 1 or 0"),
         ("says = ", "tier = \"large\"\nsays = ", "there is no tier \"large\" - list it in tiers"),
         ("written = \"0\"", "written = \"much\"", "sustained.written: "),
     ] {
@@ -334,6 +348,74 @@ fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill
     let error = nobody.flashproof(&bench, &["check", "./large.toml", &data, "--out", &fourth]);
     error.expect_error(3, &["its files need 1.07 GB", "stay free"]);
     assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+}
+
+/// A check with a run for each state of a file, and a job of commits of two syncs.
+fn with_states() -> String {
+    let head = "database = \"mine\"\nquestion = \"Is it good?\"\n[sustained]\nseconds = 2\nwritten = \"0\"\nwhy = \"It is short.\"\n";
+    let runs = ["fresh", "rewritten", "appended"].map(|state| {
+        format!(
+            "[[run]]\nname = \"{state}\"\nseconds = 5\njobs = '''\n[log]\nrw=write\nbs=4k\nioengine=psync\nrate_iops=50\n\
+             fdatasync=1\nfiles={state}\nfilename=log\nsize=8m\n[pages]\nrw=randwrite\nbs=4k\nioengine=psync\ndirect=1\n\
+             rate_iops=10\nfdatasync=1\ncommit_writes=4\ncommit_meta=1\nfilename=pages\nsize=8m\n'''\n\
+             [[run.criterion]]\nstream = \"pages-commits\"\nmetric = \"iops\"\nsays = \"mine\"\n"
+        )
+    });
+    head.to_owned() + &runs.concat()
+}
+
+#[test]
+fn each_run_begins_with_its_file_in_the_state_of_the_databases() {
+    let Some(bench) = Bench::on_disk() else { return };
+    let Some((_device, _undo, at)) = mounted(&bench, 256) else { return };
+    bench.write("mine.toml", with_states());
+    let arguments = ["check", "./mine.toml", at.to_str().unwrap(), "--json", "--out", OUT];
+    let mut running = Running::start(bench.prepare(&arguments));
+    let file = |state: &str| at.join(format!("flashproof-check/{state}.log"));
+    // At most 50 writes of 4 KiB a second: after the first writes, most of the file is as it was at first.
+    let mut extents = |state: &str| {
+        running.wait_for_interval(&bench, &format!("{OUT}/{state}"));
+        let length = fs::metadata(file(state)).unwrap().len();
+        tool("filefrag", &["-v", file(state).to_str().unwrap()]).map(|map| (length, map))
+    };
+    let Some((length, map)) = extents("fresh") else { return };
+    assert!(length == 8 << 20 && map.contains("unwritten"), "allocated and not written: {length} {map}");
+    let Some((length, map)) = extents("rewritten") else { return };
+    assert!(length == 8 << 20 && !map.contains("unwritten"), "written before: {length} {map}");
+    assert!(!file("fresh").exists(), "a file goes with its run");
+    let Some((length, _)) = extents("appended") else { return };
+    assert!((4_096..8 << 20).contains(&length), "it grows: {length}");
+    let ended = running.end();
+    assert!(matches!(ended.code, Some(0 | 1 | 4)), "{} {}", ended.stdout, ended.stderr);
+    let verdict: Value = serde_json::from_str(&bench.text("run/fresh/verdict.json")).unwrap();
+    let ops = |name: &str| {
+        let stream = verdict["streams"].as_array().unwrap().iter().find(|stream| stream["name"] == name).unwrap();
+        stream["ops"].as_u64().unwrap()
+    };
+    // A commit of pages: four writes, a sync, a write, a sync.
+    let commits = ops("pages-commits");
+    assert!((40..=50).contains(&commits), "{verdict}");
+    assert_eq!((ops("pages-writes"), ops("pages-flushes")), (5 * commits, 2 * commits));
+    assert_eq!((ops("log-writes"), ops("log-flushes")), (ops("log-commits"), ops("log-commits")));
+}
+
+#[test]
+fn a_new_file_that_is_too_small_is_named_and_failed_commits_are_counted_once() {
+    let Some(bench) = Bench::on_disk() else { return };
+    let Some((_device, _undo, at)) = mounted(&bench, 256) else { return };
+    bench.write("mine.toml", own(|text| text.replace("size=16m", "size=4k\nfiles=fresh")));
+    let ended = bench.flashproof(&["check", "./mine.toml", at.to_str().unwrap(), "--out", "small"]);
+    ended.shows(&["wrote ", " to a file of 4.1 kB, so all writes after"]);
+    check(&bench, &["./mine.toml", "sim:error-rate=0.01"], 1);
+    let verdict: Value = serde_json::from_str(&bench.text("run/log/verdict.json")).unwrap();
+    let errors = |name: &str| {
+        let stream = verdict["streams"].as_array().unwrap().iter().find(|stream| stream["name"] == name).unwrap();
+        stream["errors"].as_u64().unwrap()
+    };
+    let (commits, parts) = (errors("log-commits"), errors("log-writes") + errors("log-flushes"));
+    assert!(commits > 0 && commits <= parts, "{verdict}");
+    let reason = verdict["reasons"][0]["text"].as_str().unwrap();
+    assert!(!reason.contains("log-commits"), "{reason}");
 }
 
 #[test]

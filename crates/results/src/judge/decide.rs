@@ -378,9 +378,10 @@ fn wrong_data(judge: &Judge) -> Option<String> {
     Some(format!("{} with wrong data ({by_stream}): wrong data fails the run", units::count(reads, "operation")))
 }
 
-/// Sum of `count_of` over all streams, and the counts of the streams as text; `None` if the sum is 0.
+/// Sum of `count_of` over all streams of operations, and the counts of these streams as text; `None` if the sum is 0.
 fn by_stream(judge: &Judge, count_of: fn(&CellCounts) -> u64) -> Option<(u64, String)> {
-    let counts = judge.plan.streams.iter().zip(judge.totals.iter().map(count_of)).filter(|(_, count)| *count > 0);
+    let counts = judge.plan.streams.iter().zip(judge.totals.iter().map(count_of));
+    let counts = counts.filter(|(info, count)| *count > 0 && !info.commits);
     let texts: Vec<_> = counts.clone().map(|(info, count)| format!("{} {}", Grouped(count), info.name)).collect();
     let sum = counts.map(|(_, count)| count).sum();
     (sum > 0).then(|| (sum, texts.join(", ")))
