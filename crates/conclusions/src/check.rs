@@ -293,11 +293,16 @@ pub struct Judged {
 /// smaller drops.
 const BURST_END: f64 = 2.0 / 3.0;
 
-/// Change points of a run at which a burst ended: the rate of a stream fell permanently.
+/// Change points of a run at which a burst ended: the rate of a stream fell permanently. After a stall the rate rises
+/// again.
 pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
-    let is_end =
+    let is_fall =
         |point: &ChangePoint| point.metric == steady::Metric::AchievedIops && point.after <= point.before * BURST_END;
-    points.into_iter().filter(is_end).collect()
+    let recovers = |fall: &ChangePoint| {
+        let later = points.iter().filter(|point| point.metric == fall.metric && point.at_sec > fall.at_sec);
+        later.filter(|point| point.group == fall.group).any(|point| point.after > fall.before * BURST_END)
+    };
+    points.iter().filter(|point| is_fall(point) && !recovers(point)).cloned().collect()
 }
 
 /// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run. The
@@ -305,7 +310,11 @@ pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
 pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_ends: &[ChangePoint]) -> Judged {
     let judged = |figure, outcome, behind_burst| Judged { criterion: criterion.clone(), figure, outcome, behind_burst };
     let figure = figures.value(criterion.metric);
-    let Some(limit) = criterion.deciding_limit() else { return judged(figure, Outcome::Measured, false) };
+    // The limits of a higher tier do not decide, but their figures are those of deciding limits.
+    let decides = criterion.deciding_limit().is_some();
+    let is_of_tier = criterion.is_of_higher_tier && criterion.standing.is_none_or(Standing::decides);
+    let limit = criterion.limit.filter(|_| decides || is_of_tier && !criterion.metric.is_latency());
+    let Some(limit) = limit else { return judged(figure, Outcome::Measured, false) };
     let group = verdict.groups.iter().find(|group| group.stream == criterion.stream);
     let slices = group.map_or(&[][..], |group| &group.slices);
     let whole_slices: Vec<_> = slices.iter().filter(|slice| slice.complete && slice.wanted > 0).collect();
@@ -353,6 +362,7 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
     let froze = froze(verdict);
     let is_told = criterion.metric.percent().is_none_or(|percent| percentile::is_resolved(figures.ops, percent));
     let outcome = match (is_missed, verdict.outcome) {
+        _ if !decides => Outcome::Measured,
         (None, _) | (_, Outcome::Invalid) => Outcome::Invalid,
         (Some(true), _) => Outcome::Fail,
         (Some(false), _) if verdict.is_broken() || froze => Outcome::Fail,

@@ -371,7 +371,7 @@ fn each_run_begins_with_its_file_in_the_state_of_the_databases() {
     bench.write("mine.toml", with_states());
     let arguments = ["check", "./mine.toml", at.to_str().unwrap(), "--json", "--out", OUT];
     let mut running = Running::start(bench.prepare(&arguments));
-    let file = |state: &str| at.join(format!("flashproof-check/{state}.log"));
+    let file = |state: &str| at.join(format!("flashproof-check/{state}~log"));
     // At most 50 writes of 4 KiB a second: after the first writes, most of the file is as it was at first.
     let mut extents = |state: &str| {
         running.wait_for_interval(&bench, &format!("{OUT}/{state}"));

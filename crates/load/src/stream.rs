@@ -32,6 +32,11 @@ pub struct Request {
 }
 
 impl Request {
+    /// The cells of the operation, and of the commit that begins with it.
+    pub fn cells(&self) -> impl Iterator<Item = u32> + use<> {
+        std::iter::once(self.cell).chain(self.commit)
+    }
+
     /// An operation of zero bytes at offset 0, without placement.
     pub fn new(kind: OpKind, target: TargetId, cell: u32, buffers: u16) -> Self {
         Self {
@@ -147,7 +152,7 @@ fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, on_lost: &mut dy
             return;
         }
         while let Some(request) = pending {
-            std::iter::once(request.cell).chain(request.commit).for_each(|cell| on_lost(cell, 1));
+            request.cells().for_each(|cell| on_lost(cell, 1));
             pending = stream.on_loss(&request);
         }
     }

@@ -207,14 +207,14 @@ fn open_targets<'w, W: Workload + 'w>(
     let request = |name: &DeviceName| {
         let mut kinds: Vec<_> = workloads_on(name).map(|workload| format!("{} test", workload.kind())).collect();
         kinds.dedup();
-        let FilePlan { size_bytes: file_size_bytes, sparse, grows } =
-            workloads_on(name).next().map(|workload| workload.file_plan(name)).unwrap_or_default();
+        let plans = || workloads_on(name).map(|workload| workload.file_plan(name));
+        let FilePlan { size_bytes: file_size_bytes, sparse, grows, .. } = plans().next().unwrap_or_default();
         Request {
             file_size_bytes,
             sparse,
             grows,
             min_size_bytes: unit_bytes(name),
-            reads: workloads_on(name).any(Workload::reads),
+            reads: plans().any(|plan| plan.is_read),
             shared: consents.shared,
             odsync: spec.odsync,
             ..Request::new(name.as_str(), kinds.join(" and "))

@@ -124,6 +124,8 @@ pub struct Metrics {
 #[derive(Default)]
 struct CellTotals {
     labels: String,
+    /// True for commits, whose operations other cells count.
+    commits: bool,
     counts: CellCounts,
     service: Latency,
     judged: Latency,
@@ -174,8 +176,10 @@ impl Metrics {
         bounds_ns.dedup();
         let cell = |cell: usize| {
             let (stream, device) = (cell / layout.devices.len(), cell % layout.devices.len());
-            let names = [label("stream", &layout.streams[stream].name), label("device", &layout.devices[device])];
-            CellTotals { labels: format!("{dir},{}", names.join(",")), ..CellTotals::default() }
+            let info = &layout.streams[stream];
+            let names = [label("stream", &info.name), label("device", &layout.devices[device])];
+            let labels = format!("{dir},{}", names.join(","));
+            CellTotals { labels, commits: info.commits, ..CellTotals::default() }
         };
         Self {
             publisher,
@@ -249,8 +253,10 @@ impl Metrics {
 
         // Most streams use only a few of the devices.
         let used_cells = || self.cells.iter().filter(|cell| cell.counts.counted_ops() > 0 || cell.backlog > 0);
-        let per_cell =
-            |value: fn(&CellTotals) -> f64| used_cells().map(|cell| ("", cell.labels.clone(), value(cell))).collect();
+        let per_cell = |value: fn(&CellTotals) -> f64| {
+            let counted = used_cells().filter(|cell| !cell.commits);
+            counted.map(|cell| ("", cell.labels.clone(), value(cell))).collect()
+        };
         family("operations_total", "counter", "Operations that succeeded.", per_cell(|cell| cell.counts.ops as f64));
         family(
             "operation_errors_total",

@@ -15,6 +15,7 @@ use session::runner::tool;
 use session::signals::{EndSignals, SignalHandler};
 use session::user_file::check_page;
 use session::{CompatMode, console};
+use std::collections::HashSet;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -41,7 +42,8 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             quoted(name)
         )));
     }
-    let is_path = name.starts_with("sim:") || name.contains('/') || Path::new(name).is_dir();
+    let is_known = builtin_names().any(|known| known == name);
+    let is_path = !is_known && (name.starts_with("sim:") || name.contains('/') || Path::new(name).is_dir());
     if args.path.is_none() && is_path && !name.ends_with(".toml") {
         let path = console::shell_quoted(name);
         return Err(Failure::usage(format!(
@@ -49,10 +51,11 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             quoted(name)
         )));
     }
+    let mut seen = HashSet::new();
     let names: Vec<&str> = match name.as_str() {
         ALL => builtin_names().collect(),
         _ if is_path || name.ends_with(".toml") => vec![name],
-        _ => name.split(',').collect(),
+        _ => name.split(',').filter(|name| seen.insert(*name)).collect(),
     };
     let definitions = names.iter().map(|name| Definition::find(name)).collect::<Result<Vec<_>, _>>()?;
     if args.show {

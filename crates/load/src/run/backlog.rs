@@ -203,8 +203,9 @@ impl<W: BlockEngine> Shard<W> {
         let late_backlog = Backlog { late: 1, ..Backlog::default() };
         let cells = |slot: &Slot| [Some(slot.request.cell), self.commit_of(slot).map(|(cell, _)| cell)];
         let cells_in_flight: Vec<u32> = self.slots_in_flight().flat_map(cells).flatten().collect();
+        let unsalted_cells: Vec<u32> = self.unsalted.iter().flat_map(cells).flatten().collect();
         cells_in_flight.into_iter().for_each(|cell| self.recorder.outstanding(cell, &in_flight));
-        self.unsalted.iter().for_each(|slot| self.recorder.outstanding(slot.request.cell, &late_backlog));
+        unsalted_cells.into_iter().for_each(|cell| self.recorder.outstanding(cell, &late_backlog));
         for lane in 0..self.lanes.len() {
             let until_ns = at_ns.min(self.lanes[lane].stream.until_ns());
             let count = if self.ended_lanes[lane] { 0 } else { self.due_counters[lane].behind(until_ns) };
@@ -218,9 +219,13 @@ impl<W: BlockEngine> Shard<W> {
             let (devices, is_waiting) = (self.recorder.layout.devices.len(), waiting.is_some());
             let late_ops = waiting.map_or(count, |(intended_ns, _)| limit.ours(count, *intended_ns, at_ns));
             let (mut late_left, recorder) = (late_ops, &mut self.recorder);
+            let mut cell_late_ops = 0;
             stream.expect(count, &mut |cell, count| {
-                let cell_late_ops = late_left.min(count);
-                late_left -= cell_late_ops;
+                // A commit is late if its write, which comes before it, is late.
+                if !recorder.layout.streams[cell as usize / devices].commits {
+                    cell_late_ops = late_left.min(count);
+                    late_left -= cell_late_ops;
+                }
                 let backlog = Backlog { waiting: count - cell_late_ops, late: cell_late_ops, ..Backlog::default() };
                 recorder.outstanding(cell, &backlog);
                 // Slots held by operations of the same device are charged to that device anyway.

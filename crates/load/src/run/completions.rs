@@ -57,9 +57,11 @@ impl<W: BlockEngine> Shard<W> {
             let (lag_before_ns, unseen_before_ns) = (lag_ns, unseen_ns);
             let commit = self.continue_commit(&slot, completion, &times);
             let follower = Slot { request, intended_ns, eligible_ns, lag_before_ns, unseen_before_ns, commit, ..slot };
-            match self.abandoned {
+            // A commit can be long: after the end of the run and its grace period it is not continued.
+            let is_cut = slot.commit.is_some() && completed_ns >= self.stop_ns.saturating_add(GRACE_NS);
+            match self.abandoned || is_cut {
                 false => return self.start(follower),
-                true => self.count_chain(&follower, false),
+                true => self.drop_follower(&follower),
             }
         } else if slot.commit.is_some() || slot.request.commit.is_some() {
             self.end_commit(&slot, completion, &times);
@@ -92,6 +94,7 @@ impl<W: BlockEngine> Shard<W> {
         if completion.outcome.is_done() {
             let lateness = self.lateness(slot, times, completion.unseen_ns);
             self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, lateness);
+            self.recorder.gap(completion.unseen_ns);
             return;
         }
         self.recorder.failed(&slot.request, times.intended_ns(), completion.outcome, wrong_data);
@@ -129,6 +132,15 @@ impl<W: BlockEngine> Shard<W> {
             None => self.commits.push(commit),
         }
         Some(index)
+    }
+
+    /// Counts the follower in `slot`, which is not issued any more, and its commit.
+    fn drop_follower(&mut self, slot: &Slot) {
+        self.count_chain(slot, false);
+        if let Some(index) = slot.commit {
+            self.silence.end_chain(self.commits[index as usize].cell);
+            self.free_commits.push(index);
+        }
     }
 
     /// Records a commit whose last operation is in `slot`.

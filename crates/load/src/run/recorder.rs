@@ -234,6 +234,11 @@ impl Recorder {
                 cell.record_missed(u64::from(lateness.missed), u64::from(lateness.is_ours));
             }
         });
+    }
+
+    /// Records the time for which a completion may have been unseen.
+    #[inline]
+    pub(super) fn gap(&mut self, unseen_ns: u64) {
         self.current.record_gap(unseen_ns);
     }
 

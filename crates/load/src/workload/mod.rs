@@ -94,9 +94,9 @@ pub trait Workload {
         self.writes().then_some(None).into_iter().collect()
     }
 
-    /// The file `device`, which this load writes.
+    /// The file or device `device`, which this load writes.
     fn file_plan(&self, _device: &DeviceName) -> FilePlan {
-        FilePlan { size_bytes: self.spec().file_size_bytes, ..FilePlan::default() }
+        FilePlan { size_bytes: self.spec().file_size_bytes, is_read: self.reads(), ..FilePlan::default() }
     }
 
     /// True if operations on `device` go through the page cache.
@@ -117,11 +117,13 @@ pub trait Workload {
     fn build(&self, devices: &[DeviceShape], choices: &BuildContext, run: &mut RunPlan) -> Built;
 }
 
-/// A file that a load writes.
+/// A file or device that a load writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct FilePlan {
     /// Size of the file, bytes; `None`: the load writes to a device.
     pub size_bytes: Option<u64>,
+    /// True if the load reads the file or device. If not, it needs no warning about unwritten blocks.
+    pub is_read: bool,
     /// True if the writes allocate the blocks of a new file.
     pub sparse: bool,
     /// True if the file grows with the writes.

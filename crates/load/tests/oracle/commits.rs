@@ -10,7 +10,7 @@ use load::run::{Control, Message, Pacing, RunConfig, Settings, Shard};
 use load::schedule::{Even, Schedule};
 use load::stream::{Request, Stream};
 use results::cell::{Layout, StreamInfo};
-use results::counts::CellCounts;
+use results::counts::{Backlog, CellCounts};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -41,6 +41,10 @@ impl Stream for Chained {
     fn next(&mut self) -> Option<Request> {
         self.next += 1;
         Some(Request { commit: Some(2 * self.lane + 1), ..self.request((self.next - 1) * self.length) })
+    }
+
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
+        [2 * self.lane, 2 * self.lane + 1].iter().for_each(|cell| cells(*cell, arrivals));
     }
 
     fn on_completion(&mut self, request: &Request, _: Outcome) -> Option<Request> {
@@ -89,8 +93,9 @@ impl Draw {
         Plan { lanes, limits, buffers: vec![buffers], ..Plan::default() }
     }
 
-    /// Counts of each cell, and the log.
-    fn run(&self, seed: u64) -> (Vec<CellCounts>, Log) {
+    /// Counts of each cell, the log, and the backlog of each cell at the end of each interval. `away_ns`: times in which
+    /// the program has no CPU.
+    fn run(&self, seed: u64, away_ns: Vec<(u64, u64)>) -> (Vec<CellCounts>, Log, Vec<Vec<Backlog>>) {
         let stream = |number: usize| StreamInfo {
             name: format!("s{number}"),
             judged: true,
@@ -112,18 +117,19 @@ impl Draw {
             log: log.clone(),
             control: control.clone(),
             signal_ns: None,
-            away_ns: Vec::new(),
+            away_ns,
             looked_ns: 0,
         };
         let run = RunConfig { layout, settings, interval_ns: SEC, slice_ns: SEC, step_ns: SEC, control };
         let (shard, feed) = Shard::new(watched, self.plan(), &run, false).unwrap();
         shard.run(0);
-        let mut counts = vec![CellCounts::default(); 2 * self.lanes.len()];
+        let (mut counts, mut backlogs) = (vec![CellCounts::default(); 2 * self.lanes.len()], Vec::new());
         for message in feed.messages.iter() {
             let Message::Interval(interval) = message else { continue };
             interval.cells.iter().zip(&mut counts).for_each(|(cell, sum)| sum.add(&cell.counts));
+            backlogs.push(interval.cells.iter().map(|cell| cell.counts.backlog).collect());
         }
-        (counts, Rc::try_unwrap(log).unwrap().into_inner())
+        (counts, Rc::try_unwrap(log).unwrap().into_inner(), backlogs)
     }
 
     /// Commits of a lane by the log: done, failed, not done, and over each threshold.
@@ -163,7 +169,7 @@ fn each_commit_is_recorded_as_one_latency_and_none_is_left_out() {
     let (mut commits, mut not_done) = (0, 0);
     for seed in 1..=150 {
         let draw = Draw::new(seed);
-        let (counts, log) = draw.run(seed);
+        let (counts, log, _) = draw.run(seed, Vec::new());
         for lane in 0..draw.lanes.len() {
             let found = &counts[2 * lane + 1];
             let over: Vec<_> = found.judged_over[..THRESHOLDS_NS.len()].to_vec();
@@ -179,4 +185,22 @@ fn each_commit_is_recorded_as_one_latency_and_none_is_left_out() {
         }
     }
     assert!(commits > 50_000 && not_done > 1_000, "{commits} {not_done}");
+}
+
+#[test]
+fn commits_that_this_program_delays_are_not_charged_to_the_device() {
+    let mut late = 0;
+    for seed in 1..=100 {
+        let mut draw = Draw::new(seed);
+        // A commit of one operation has the fate of its operation.
+        draw.lanes.iter_mut().for_each(|(length, ..)| *length = 1);
+        let (_, _, backlogs) = draw.run(seed, vec![(700 * MS, 1_200 * MS), (1_800 * MS, 2_300 * MS)]);
+        for backlog in backlogs {
+            for of_lane in backlog.chunks(2) {
+                assert_eq!(of_lane[0], of_lane[1], "seed {seed}: {draw:?}");
+                late += of_lane[1].late;
+            }
+        }
+    }
+    assert!(late > 1_000, "{late}");
 }

@@ -15,6 +15,9 @@ use sys::op::WriteSync;
 /// Size of a page of the page cache, bytes.
 const PAGE_BYTES: u64 = 4_096;
 
+/// Maximum size of a file: 1 PiB.
+const FILE_BYTES_MAX: u64 = 1 << 50;
+
 /// State of a job's file when a run begins, as in the database.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum FileState {
@@ -50,8 +53,11 @@ pub(super) struct CheckJob {
     file: String,
     pub(super) bytes: u64,
     /// Name of the file in the directory of the check.
-    pub(super) place: String,
+    pub(super) own_name: String,
 }
+
+/// The keys of a job that fio does not have.
+const OWN_KEYS: [&str; 4] = ["files", "long_rate_iops", "commit_writes", "commit_meta"];
 
 /// Values of the keys that fio does not have.
 #[derive(Default)]
@@ -71,8 +77,8 @@ impl OwnKeys {
             let value = value.as_deref().unwrap_or_default();
             let known = match name.as_str() {
                 "files" => file_state(value).map(|state| keys.files = state),
-                "long_rate_iops" => positive(value).map(|iops| keys.long_rate_iops = Some(iops)),
-                "commit_writes" => positive(value).map(|writes| keys.commit_writes = Some(writes)),
+                "long_rate_iops" => positive(value, 1_000_000).map(|iops| keys.long_rate_iops = Some(iops)),
+                "commit_writes" => positive(value, 4_096).map(|writes| keys.commit_writes = Some(writes)),
                 "commit_meta" => yes_or_no(value).map(|is_given| keys.commit_meta = is_given),
                 _ => return true,
             };
@@ -103,8 +109,9 @@ fn yes_or_no(value: &str) -> Result<bool, String> {
     }
 }
 
-fn positive(value: &str) -> Result<u64, String> {
-    value.parse().ok().filter(|count| (1..=1_000_000).contains(count)).ok_or("a number from 1 to 1000000".to_owned())
+fn positive(value: &str, max: u64) -> Result<u64, String> {
+    let number = value.parse().ok().filter(|count| (1..=max).contains(count));
+    number.ok_or_else(|| format!("a number from 1 to {max}"))
 }
 
 /// The commits of a job; `None` if not each of its writes is synced. Errors: the reason why the keys do not fit the job.
@@ -112,12 +119,16 @@ fn commit_of(job: &Job, keys: &OwnKeys) -> Result<Option<CommitParts>, String> {
     let parts = CommitParts { writes: keys.commit_writes.unwrap_or(1), has_meta: keys.commit_meta };
     let is_chain = keys.commit_writes.is_some() || keys.commit_meta;
     let is_synced_apart = job.flush_every[..2].contains(&1);
-    if is_chain && !(is_synced_apart && job.does == [false, true, false] && job.in_flight_max() == 1) {
-        return Err("commit_writes and commit_meta need a job that only writes, with fdatasync=1 or fsync=1, and one \
-                    operation in flight"
-            .to_owned());
+    let is_alone = job.in_flight_max() == 1 && !job.verifies() && !job.end_flush;
+    if is_chain && !(is_synced_apart && job.does == [false, true, false] && is_alone) {
+        return Err(
+            "commit_writes and commit_meta need a job that only writes, with fdatasync=1 or fsync=1, one operation \
+                    in flight, and neither verify nor end_fsync"
+                .to_owned(),
+        );
     }
-    let is_plain_write = job.does[1] && !job.trim_write && job.iolog.is_none();
+    // With end_fsync, one more sync would count as part of the last commit.
+    let is_plain_write = job.does[1] && !job.trim_write && job.iolog.is_none() && !job.end_flush;
     Ok((is_plain_write && (is_synced_apart || job.sync != WriteSync::No)).then_some(parts))
 }
 
@@ -126,9 +137,9 @@ impl Definition {
     pub fn files(&self) -> Result<BTreeMap<String, FileUse>, Failure> {
         let mut files = BTreeMap::<String, FileUse>::new();
         for run in &self.runs {
-            for CheckJob { job, state, file, bytes, place } in run.check_jobs(self)? {
+            for CheckJob { job, state, file, bytes, own_name } in run.check_jobs(self)? {
                 let run = run.name.clone();
-                let file_use = files.entry(place).or_insert(FileUse { file, state, run, ..FileUse::default() });
+                let file_use = files.entry(own_name).or_insert(FileUse { file, state, run, ..FileUse::default() });
                 if file_use.state != state {
                     let why =
                         format!("another job uses {} with another value of files - give both the same", file_use.file);
@@ -143,13 +154,14 @@ impl Definition {
 
     pub(super) fn wrong(&self, run: &str, job: &str, why: &str) -> Failure {
         let (check, run) = (quoted(&self.name), quoted(run));
-        Failure::usage(format!("cannot use the check {check} - run {run}, job {}: {why}", quoted(job)))
+        let job = if job.is_empty() { String::new() } else { format!(", job {}", quoted(job)) };
+        Failure::usage(format!("cannot use the check {check} - run {run}{job}: {why}"))
     }
 
     /// The load of `run` on files and ranges of `site`.
     pub fn load(&self, run: &RunDefinition, site: &Site) -> Result<FioLoad, Failure> {
-        let jobs = run.check_jobs(self)?.into_iter().map(|CheckJob { mut job, place, .. }| {
-            let (target, offset) = site.place(&place);
+        let jobs = run.check_jobs(self)?.into_iter().map(|CheckJob { mut job, own_name, .. }| {
+            let (target, offset) = site.place(&own_name);
             job.filenames = vec![target];
             if offset > 0 {
                 job.offset = Size::Bytes(offset);
@@ -197,7 +209,14 @@ impl RunDefinition {
         let timing = [("runtime", self.seconds.to_string()), ("time_based", "1".into())];
         let timing = timing.map(|(name, value)| GivenOption::new(name, value, &location));
         let mut keys_of_jobs = Vec::new();
-        for section in sections.iter_mut().filter(|section| !section.is_global()) {
+        for section in &mut sections {
+            if section.is_global() {
+                if let Some(option) = section.options.iter().find(|option| OWN_KEYS.contains(&option.name.as_str())) {
+                    let why = format!("{} applies to one job - give it in the section of the job", option.name);
+                    return Err(wrong("", &why));
+                }
+                continue;
+            }
             let keys = OwnKeys::take(section).map_err(|why| wrong(&section.name, &why))?;
             section.options.extend(timing.iter().cloned());
             keys_of_jobs.push(keys);
@@ -211,10 +230,10 @@ impl RunDefinition {
             job.commit = commit_of(&job, &keys).map_err(|why| wrong(&job.name, &why))?;
             job.grows = state == FileState::Appended;
             if let Some(iops) = keys.long_rate_iops {
-                if job.has_rates() || job.in_flight_max() > 1 {
+                if job.has_rates() || job.think_time().is_some() || job.in_flight_max() > 1 {
                     return Err(wrong(
                         &job.name,
-                        "long_rate_iops needs a job without a rate, and one operation in flight",
+                        "long_rate_iops needs a job without rate and thinktime, and one operation in flight",
                     ));
                 }
                 job.pace_ns = if self.is_long { 1_000_000_000 / iops } else { 0 };
@@ -223,9 +242,9 @@ impl RunDefinition {
             if matches!(state, FileState::Fresh | FileState::Appended) && job.does[0] {
                 return Err(wrong(&job.name, "it reads a file that is not written before - give files=shared"));
             }
-            let is_own = state != FileState::Shared;
-            let place = if is_own { format!("{}.{file}", self.name) } else { file.clone() };
-            Ok(CheckJob { job, state, file, bytes, place })
+            // The names of runs and files have no ~.
+            let own_name = if state == FileState::Shared { file.clone() } else { format!("{}~{file}", self.name) };
+            Ok(CheckJob { job, state, file, bytes, own_name })
         };
         parsed.into_iter().zip(keys_of_jobs).map(with_file).collect()
     }
@@ -233,8 +252,8 @@ impl RunDefinition {
 
 /// The file of a job, and the bytes that the job uses. Errors: the reason why a check cannot have the job.
 fn file_of(job: &Job) -> Result<(String, u64), String> {
-    let Some(Size::Bytes(size)) = job.size else {
-        return Err("it has no size in bytes - give a size such as size=1g".into());
+    let Some(Size::Bytes(size @ ..=FILE_BYTES_MAX)) = job.size else {
+        return Err("it has no size in bytes of at most 1 PiB - give a size such as size=1g".into());
     };
     if !job.directory.is_empty() || job.offset != Size::Bytes(0) || job.logs.iter().any(Option::is_some) {
         return Err(

@@ -191,6 +191,16 @@ impl Definition {
             }
             definition.runs.push(run);
         }
+        let tiers_of_limits: Vec<_> = definition
+            .runs
+            .iter()
+            .flat_map(|run| &run.criteria)
+            .filter_map(|criterion| criterion.tier.as_ref())
+            .collect();
+        let is_unused = |tier: &&String| tier.is_empty() || !tiers_of_limits.contains(tier);
+        if let Some(tier) = definition.tiers.iter().find(is_unused) {
+            return Err(fail(format!("tier {}: no limit has this tier - leave it out of tiers", quoted(tier))));
+        }
         if let Some((file, _)) = definition.files.iter().find(|(file, _)| !is_plain(file)) {
             return Err(fail(format!("file {}: a name has only letters, digits, -, _ and .", quoted(file))));
         }
@@ -202,12 +212,16 @@ impl Definition {
         self.runs.iter().map(|run| run.seconds).sum()
     }
 
-    /// The same check over `seconds` of load; each run gets its part, rounded up.
+    /// The same check over `seconds` of load; each run gets its part, rounded up. In a longer check these are whole
+    /// minutes, the slices of the verdict.
     pub fn lasting(mut self, seconds: u64) -> Self {
         let total_sec = self.seconds().max(1);
         for run in &mut self.runs {
-            run.seconds = (run.seconds * seconds).div_ceil(total_sec).max(1);
             run.is_long = seconds > total_sec;
+            run.seconds = (run.seconds * seconds).div_ceil(total_sec).max(1);
+            if run.is_long && run.seconds > SLICE_SEC[1] {
+                run.seconds = run.seconds.next_multiple_of(SLICE_SEC[1]).min(RUN_SEC_MAX);
+            }
         }
         self
     }
@@ -267,6 +281,9 @@ fn parse_criterion(run: &str, criterion: WrittenCriterion, tiers: &[String]) -> 
             "a mean hides slow operations - limit a percentile instead; without a limit the mean is only measured"
                 .into(),
         );
+    }
+    if metric == Metric::Bandwidth && (stream.ends_with("-commits") || stream.ends_with("-flushes")) {
+        return Err("commits and flushes move no bytes of their own - give iops, or the bandwidth of the writes".into());
     }
     if limit == Some(0.0) {
         return Err("a limit of 0 has no effect - leave it out".into());

@@ -85,8 +85,7 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
         let is_own = |used: &FileUse| used.state != FileState::Shared && used.run == run.name;
         let own_files: Vec<_> =
             file_uses.iter().filter(|(_, used)| is_own(used)).map(|(name, _)| name.clone()).collect();
-        site.remove(&own_files)
-            .map_err(|why| Failure::environment(format!("cannot remove files of the check - {why}")))?;
+        site.remove(&own_files);
         if signal_handler.signal_received().is_some() {
             let next = definition.runs.get(number + 1);
             stop_reason = next.map(|next| format!("the check was stopped before its run {}", next.name));
@@ -201,7 +200,7 @@ fn lay_out(
             load.files.clear();
         }
         let text = units::bytes(bytes as f64);
-        console::note(&format!("{}: writing {text} before the test", request.definition.name));
+        console::note(&format!("{}: writing {file}, {text}, before the test", request.definition.name));
         match write_layout(load, signal_handler, |load, dir| request.run_request(site, load, dir))? {
             None => {}
             Some(_) if signal_handler.signal_received().is_some() => {
@@ -223,7 +222,7 @@ fn perform_run(
     let jobs = definition.check_jobs(&request.definition)?;
     if site.files_bytes.is_some() {
         for job in &jobs {
-            let bytes = load.files.entry(site.place(&job.place).0).or_default();
+            let bytes = load.files.entry(site.place(&job.own_name).0).or_default();
             *bytes = job.bytes.next_multiple_of(LAYOUT_BLOCK).max(*bytes);
         }
     }
@@ -270,7 +269,8 @@ fn perform_run(
         Some(judge(criterion, &verdict, figures, &change_points))
     });
     let mut criteria: Vec<Judged> = judged.collect();
-    let waited = wait_share(&waits, 0, &manifest) / jobs.len() as f64;
+    let threads = manifest.engine_facts["issuing_threads"].as_u64().unwrap_or(1).max(1);
+    let waited = wait_share(&waits, 0, &manifest) / threads as f64;
     let busy_host = (waited > WAIT_SHARE_MAX).then(|| {
         format!(
             "run {}: flashproof waited for a CPU during {} of the time, so its values are of a busy host, and not of the \
@@ -330,8 +330,8 @@ fn overwritten(definition: &RunDefinition, job: &CheckJob, figures: &[(String, F
     let is_new = matches!(job.state, FileState::Fresh | FileState::Appended);
     (is_new && written.bytes > job.bytes).then(|| {
         format!(
-            "run {}: the job {} wrote {} to a file of {file}, so all writes after the first {file} overwrote blocks, as a \
-             database does not: give a larger size, or rate_iops",
+            "run {}: the job {} wrote {} to a file of {file}, so all writes after the first {file} overwrote blocks, unlike \
+             those of the database: give a larger size, or rate_iops",
             definition.name,
             job.job.name,
             units::bytes(written.bytes as f64),

@@ -5,6 +5,7 @@
 
 use super::{FileState, FileUse};
 use device::discover::{DeviceFacts, DeviceNumber, discover, disks_beneath};
+use engine::DeviceName;
 use engine::sim::SIM_PREFIX;
 use results::files::{Dir, PRIVATE, set_len};
 use results::units::{bytes, quoted};
@@ -64,13 +65,14 @@ impl Site {
     pub fn open(path: &str, files: &BTreeMap<String, FileUse>) -> Result<Self, Failure> {
         let cannot = |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
         if path.starts_with(SIM_PREFIX) {
-            return Ok(Self::ranges(path, files, Vec::new()));
+            let drive = path.parse::<DeviceName>().ok().and_then(|name| Some(name.drive()?.capacity_bytes));
+            return Self::ranges(path, files, Vec::new(), drive.unwrap_or(u64::MAX)).map_err(cannot);
         }
         let metadata = directory_or_device(path).map_err(cannot)?;
         if !metadata.is_dir() {
             let facts = discover(path, Path::new("/")).map_err(|error| cannot(error.to_string()))?;
             let disks = facts.number.map(|number| disks_beneath(number, Path::new("/")));
-            return Ok(Self::ranges(path, files, disks.unwrap_or_default()));
+            return Self::ranges(path, files, disks.unwrap_or_default(), facts.size_bytes).map_err(cannot);
         }
         let disks = disks_beneath(DeviceNumber::of_stat(metadata.dev()), Path::new("/"));
         let needed_bytes = needed_bytes(files);
@@ -82,8 +84,14 @@ impl Site {
         Ok(Self { path, disks, files_bytes: Some(needed_bytes), own_files, targets, own_dir: Some(own_dir) })
     }
 
-    /// A range on a device for each file of the jobs. The files that a job has in several runs share one range.
-    fn ranges(path: &str, files: &BTreeMap<String, FileUse>, disks: Vec<DeviceFacts>) -> Self {
+    /// A range on a device of `size_bytes` for each file of the jobs. The files that a job has in several runs share one
+    /// range. Errors: a phrase, if the device is too small.
+    fn ranges(
+        path: &str,
+        files: &BTreeMap<String, FileUse>,
+        disks: Vec<DeviceFacts>,
+        size_bytes: u64,
+    ) -> Result<Self, String> {
         let mut bytes_by_file = BTreeMap::<&str, u64>::new();
         for used in files.values() {
             let bytes = bytes_by_file.entry(&used.file).or_default();
@@ -95,18 +103,24 @@ impl Site {
             offsets.insert(file, next_offset);
             next_offset += bytes.next_multiple_of(RANGE_ALIGN);
         }
+        if next_offset > size_bytes {
+            let [needed, size] = [next_offset, size_bytes].map(|count| bytes(count as f64));
+            return Err(format!("its ranges need {needed}, but the device has only {size}; name a larger one"));
+        }
         let target_of =
             |(name, used): (&String, &FileUse)| (name.clone(), (path.to_owned(), offsets[used.file.as_str()]));
         let targets = files.iter().map(target_of).collect();
-        Self { path: path.to_owned(), disks, files_bytes: None, own_files: Vec::new(), targets, own_dir: None }
+        let own_files = Vec::new();
+        Ok(Self { path: path.to_owned(), disks, files_bytes: None, own_files, targets, own_dir: None })
     }
 
     /// Removes the files `names`, which no later run uses. Waits until the directory is on the disk, so that the next
-    /// run does not pay for it. Errors: a phrase with the cause.
-    pub fn remove(&self, names: &[String]) -> Result<(), String> {
-        let Some(OwnDir { dir, .. }) = self.own_dir.as_ref().filter(|_| !names.is_empty()) else { return Ok(()) };
-        remove_all(dir, names)?;
-        dir.open_to_sync().and_then(|dir| dir.sync_all()).map_err(|error| error.to_string())
+    /// run does not pay for it. Files that cannot be removed now are removed, or named, at the end.
+    pub fn remove(&self, names: &[String]) {
+        let Some(OwnDir { dir, .. }) = self.own_dir.as_ref().filter(|_| !names.is_empty()) else { return };
+        if let Err(why) = remove_all(dir, names).and_then(|()| dir.sync().map_err(|error| error.to_string())) {
+            console::warning(&format!("files of the check stay until its end - {why}"));
+        }
     }
 
     /// Target and offset of a file of the jobs.

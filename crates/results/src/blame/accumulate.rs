@@ -93,6 +93,8 @@ struct StepFacts {
 #[derive(Debug, Default)]
 pub struct Blamer {
     judged: Vec<usize>,
+    /// By stream: true for commits, whose operations other streams count.
+    commits: Vec<bool>,
     devices: usize,
     intervals_per_step: u64,
     /// The columns of telemetry.csv; `None` for a column unknown to this version.
@@ -137,6 +139,7 @@ impl Blamer {
             streams.flat_map(|(stream, _)| (0..devices).map(move |device| stream * devices + device)).collect();
         Self {
             devices,
+            commits: plan.streams.iter().map(|info| info.commits).collect(),
             intervals_per_step: plan.intervals_per_step(),
             columns: columns.iter().map(|name| ColumnOf::parse(name)).collect(),
             kernel_names: kernel_names.to_vec(),
@@ -269,8 +272,8 @@ impl Blamer {
         }
         let in_flight = &mut self.steps[step].in_flight;
         in_flight.resize(counts.cells.len(), 0);
-        for (cell, sum) in in_flight.iter_mut().enumerate().filter(|(cell, _)| devices.contains(&(cell % self.devices)))
-        {
+        let is_counted = |cell: usize| devices.contains(&(cell % self.devices)) && !self.commits[cell / self.devices];
+        for (cell, sum) in in_flight.iter_mut().enumerate().filter(|(cell, _)| is_counted(*cell)) {
             *sum = sum.saturating_add(counts.cells[cell].backlog.in_flight);
         }
     }

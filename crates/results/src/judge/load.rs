@@ -149,8 +149,8 @@ impl Judge {
     /// A sentence for each device with lost operations.
     pub(super) fn lost(&self) -> Vec<String> {
         let on_device = |(device, name): (usize, &String)| {
-            let groups = self.device_groups().filter(|group| group.device == Some(device));
-            let totals = groups.map(|group| (group.stream, group.total()));
+            let is_of = |group: &&GroupCounts| group.device == Some(device) && !self.plan.streams[group.stream].commits;
+            let totals = self.device_groups().filter(is_of).map(|group| (group.stream, group.total()));
             let lost: Vec<_> = totals.filter(|(_, total)| total.lost > 0).collect();
             let last_back_ns = lost.iter().map(|(_, total)| total.last_back_ns).max()?;
             let losses = lost
@@ -192,7 +192,7 @@ impl Judge {
         let unlimited = self.plan.sla.is_unlimited();
         let groups = self.device_groups().filter(|group| {
             let info = &self.plan.streams[group.stream];
-            info.late_ns.is_none() && (unlimited || !info.judged)
+            info.late_ns.is_none() && (unlimited || !info.judged) && !info.commits
         });
         let totals = groups.map(GroupCounts::total).filter(|total| total.late > 0);
         let (late_ops, max_ns) =

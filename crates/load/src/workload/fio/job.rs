@@ -410,10 +410,8 @@ impl Job {
             _ => kind,
         };
         let mut iops = self.rate(direction)?.per_sec_f64();
-        if kind == WRITES
-            && let Some(CommitParts { writes, has_meta }) = self.commit
-        {
-            iops *= (writes + u64::from(has_meta)) as f64;
+        if kind == WRITES {
+            iops *= self.writes_per_commit() as f64;
         }
         let Some(Pauses { pause_ns, ops, work_ns, delays_rest }) = self.rate_pauses() else { return Some(iops) };
         let pause = pause_ns as f64 / 1e9;
@@ -426,6 +424,11 @@ impl Job {
             (false, 1..) => iops.min(ops as f64 / pause),
             (false, 0) => iops,
         })
+    }
+
+    /// Writes of each commit, or of each arrival of a job without commits.
+    pub(super) fn writes_per_commit(&self) -> u64 {
+        self.commit.map_or(1, |commit| commit.writes + u64::from(commit.has_meta))
     }
 
     /// When the operations of a kind are due.

@@ -440,6 +440,7 @@ impl Workload for FioLoad {
         let any = |is: fn(&Job) -> bool| self.clones_on(device).any(|thread| is(&thread.job));
         FilePlan {
             size_bytes: self.files.get(device.as_str()).copied(),
+            is_read: any(|job| job.does[0]),
             sparse: any(|job| job.sparse),
             grows: any(|job| job.grows),
         }

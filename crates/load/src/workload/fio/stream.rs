@@ -363,7 +363,7 @@ impl FioStream {
     fn next_of_commit(&mut self, parts: CommitParts, request: &Request) -> Option<Request> {
         let area = self.area_of(request)?;
         self.state.commit_ops += 1;
-        if self.is_main_done() {
+        if self.is_main_done() || self.state.now_ns >= Stream::until_ns(self) {
             self.state.commit_ops = self.state.commit_ops.max(parts.writes);
         }
         match self.state.commit_ops.checked_sub(parts.writes) {
@@ -629,8 +629,10 @@ impl Stream for FioStream {
     fn lose(&mut self, arrivals: u64, on_lost: &mut dyn FnMut(u32, u64)) {
         let write_cell_distance =
             self.thread.job.trim_write.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
-        let mut on_both = |cell: u32, count| {
-            on_lost(cell, count);
+        let writes_per_commit = self.thread.job.writes_per_commit();
+        let is_write = |cell: u32| self.areas.iter().any(|area| cell == self.cells[WRITES] + u32::from(area.target));
+        let mut on_both = |cell: u32, count: u64| {
+            on_lost(cell, if is_write(cell) { count.saturating_mul(writes_per_commit) } else { count });
             write_cell_distance.into_iter().for_each(|further| on_lost(cell.wrapping_add(further), count));
         };
         if self.count_arrivals(arrivals, &mut on_both).is_some() {
@@ -639,7 +641,7 @@ impl Stream for FioStream {
         // Operations of a mixed job have no schedule, so at most a queue depth of them is lost.
         for _ in 0..arrivals {
             let Some(request) = self.next() else { return };
-            std::iter::once(request.cell).chain(request.commit).for_each(|cell| on_lost(cell, 1));
+            request.cells().for_each(|cell| on_lost(cell, 1));
             self.on_loss(&request);
         }
     }
