@@ -769,6 +769,8 @@ mod tests {
             after,
         };
         assert_eq!(burst_ends(vec![point(1_001.0), point(1_000.0)]).len(), 1, "a third less is the end of a burst");
+        let later = ChangePoint { at_sec: 9, ..point(1_001.0) };
+        assert_eq!(burst_ends(vec![point(900.0), later]).len(), 0, "the rate rises again after a stall");
         assert_eq!(
             [of(950, &burst_ends(vec![point(950.0)])), of(950, &burst_ends(vec![point(850.0)]))],
             [Outcome::Pass, Outcome::Fail]

@@ -248,12 +248,19 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         ("bs=4k", "bs=4k\nfiles=new", "files=new is not shared, fresh, rewritten or appended"),
         ("rw=write", "rw=rw\nfiles=fresh", "it reads a file that is not written before"),
         ("bs=4k", "bs=4k\nlong_rate_iops=0", "long_rate_iops=0 is not a number from 1 to 1000000"),
-        ("bs=4k", "bs=4k\nrate_iops=5\nlong_rate_iops=5", "long_rate_iops needs a job without a rate"),
+        ("bs=4k", "bs=4k\nrate_iops=5\nlong_rate_iops=5", "long_rate_iops needs a job without rate and thinktime"),
         (
             "fdatasync=1",
             "commit_writes=2",
             "commit_writes and commit_meta need a job that only writes, with fdatasync=1",
         ),
+        ("[log]", "[global]\nfiles=fresh\n[log]", "files applies to one job"),
+        (
+            "metric = \"p99\"\nbelow = \"10ms\"",
+            "metric = \"bandwidth\"\nat_least = \"1m\"",
+            "commits and flushes move no bytes",
+        ),
+        ("[sustained]", "tiers = [\"a\"]\n[sustained]", "tier \"a\": no limit has this tier"),
         ("bs=4k", "bs=4k\ncommit_meta=2", "commit_meta=2 is not 1 or 0"),
         ("says = ", "tier = \"large\"\nsays = ", "there is no tier \"large\" - list it in tiers"),
         ("written = \"0\"", "written = \"much\"", "sustained.written: "),
@@ -276,6 +283,10 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
     bench.flashproof(&["check", "none.toml", "sim:"]).expect_error(2, &["cannot read the check \"none.toml\""]);
     bench.flashproof(&["check", "/dev/zero", "sim:"]).expect_error(2, &["cannot read the check \"/dev/zero\""]);
     bench.flashproof(&["check", "etcd"]).expect_error(2, &["no path is given"]);
+    fs::create_dir(bench.path("etcd")).unwrap();
+    bench.flashproof(&["check", "etcd", "--show"]).expect(0);
+    let small = bench.flashproof(&["check", "./mine.toml", "sim:capacity=8MiB"]);
+    small.expect_error(3, &["its ranges need 16.8 MB, but the device has only 8.39 MB"]);
     bench.flashproof(&["check", "etcd", "nowhere"]).expect_error(3, &["there is no such directory or device"]);
     bench.flashproof(&["check", "etcd", "./mine.toml"]).expect_error(3, &["it is a file; name its directory"]);
 }
