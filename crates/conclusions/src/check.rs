@@ -293,11 +293,19 @@ pub struct Judged {
 /// smaller drops.
 const BURST_END: f64 = 2.0 / 3.0;
 
-/// Change points of a run at which a burst ended: the rate of a stream fell permanently. After a stall the rate rises
-/// again.
-pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
-    let is_fall =
-        |point: &ChangePoint| point.metric == steady::Metric::AchievedIops && point.after <= point.before * BURST_END;
+/// Minimum time from the end of a burst to the end of the run, seconds, and as a fraction of the run. A stall near the end
+/// of a run is no end of a burst.
+const BURST_REST_SEC: f64 = 60.0;
+const BURST_REST: f64 = 1.0 / 3.0;
+
+/// Change points of a run of `ran_sec` at which a burst ended: the rate of a stream fell permanently. After a stall the
+/// rate rises again.
+pub fn burst_ends(points: Vec<ChangePoint>, ran_sec: f64) -> Vec<ChangePoint> {
+    let is_fall = |point: &ChangePoint| {
+        point.metric == steady::Metric::AchievedIops
+            && point.after <= point.before * BURST_END
+            && ran_sec - point.at_sec as f64 >= BURST_REST_SEC.max(ran_sec * BURST_REST)
+    };
     let recovers = |fall: &ChangePoint| {
         let later = points.iter().filter(|point| point.metric == fall.metric && point.at_sec > fall.at_sec);
         later.filter(|point| point.group == fall.group).any(|point| point.after > fall.before * BURST_END)
@@ -378,10 +386,11 @@ fn froze(verdict: &Verdict) -> bool {
     verdict.reasons.iter().any(|reason| reason.code == Code::Silence)
 }
 
-/// Outcome of a run with these criteria. If no queue depth met fio's latency_target, the run fails only if a criterion
-/// has a limit.
+/// Outcome of a run with these criteria. If no queue depth met fio's latency_target, or the load was not carried out, the
+/// run fails only if a criterion has a limit: without one, the load is an assumption.
 pub fn outcome_of_run<'c>(verdict: &Verdict, mut criteria: impl Iterator<Item = &'c Criterion>) -> Outcome {
-    let is_goal = verdict.reasons.first().is_some_and(|reason| reason.code == Code::Missed);
+    let is_goal =
+        verdict.reasons.first().is_some_and(|reason| matches!(reason.code, Code::Missed | Code::NotCarriedOut));
     match is_goal && !froze(verdict) && criteria.all(|criterion| criterion.deciding_limit().is_none()) {
         true => Outcome::Measured,
         false => verdict.outcome,
@@ -527,7 +536,10 @@ impl Check {
     pub fn decisive_criterion(&self) -> Option<&Judged> {
         match self.outcome {
             Outcome::Fail | Outcome::Invalid => self.nearest().filter(|judged| judged.outcome == self.outcome),
-            Outcome::Pass | Outcome::Measured => self.nearest().or(self.criteria.first()),
+            Outcome::Pass | Outcome::Measured => {
+                let shown = || self.criteria.iter().find(|judged| judged.criterion.limit.is_some());
+                self.nearest().or_else(shown).or(self.criteria.first())
+            }
         }
     }
 
@@ -578,7 +590,7 @@ impl Check {
         let (reasons, _): (Vec<_>, Vec<_>) = self.too_brief().into_iter().unzip();
         let held = self.held_limits("within the limits of", "not of")?;
         Some(format!(
-            "repeat with --for {}: every limit was held, but the test was short ({}). {} Measured: {held}",
+            "repeat with --for {}: every deciding limit was held, but the test was short ({}). {} Measured: {held}",
             for_option(self.needed_time()?),
             reasons.join(", "),
             self.sustained.why
@@ -592,7 +604,7 @@ impl Check {
             format!("{} in {run} {}", judged.criterion.metric_and_stream(), judged.figure_text())
         };
         let values: Vec<_> = self.criteria.iter().take(3).map(value).collect();
-        let more = if self.criteria.len() > values.len() { ", ..." } else { "" };
+        let more = if self.criteria.len() > values.len() { "; the table has all" } else { "" };
         (!values.is_empty()).then(|| format!("your values are: {}{more}", values.join(", ")))
     }
 
@@ -662,6 +674,7 @@ impl Judged {
         let Criterion { run, source, standing, tier, .. } = &self.criterion;
         let limit = self.criterion.limit_text().map(|limit| match tier {
             Some(tier) => format!(", {tier} needs {limit}"),
+            None if *standing == Some(Standing::Recommended) => format!(", the maker recommends {limit}"),
             None if self.criterion.deciding_limit().is_some() => format!(", it must be {limit}"),
             None => format!(", the limit is {limit}"),
         });
@@ -768,11 +781,16 @@ mod tests {
             before: 1_500.0,
             after,
         };
-        assert_eq!(burst_ends(vec![point(1_001.0), point(1_000.0)]).len(), 1, "a third less is the end of a burst");
-        let later = ChangePoint { at_sec: 9, ..point(1_001.0) };
-        assert_eq!(burst_ends(vec![point(900.0), later]).len(), 0, "the rate rises again after a stall");
         assert_eq!(
-            [of(950, &burst_ends(vec![point(950.0)])), of(950, &burst_ends(vec![point(850.0)]))],
+            burst_ends(vec![point(1_001.0), point(1_000.0)], 61.0).len(),
+            1,
+            "a third less is the end of a burst"
+        );
+        let later = ChangePoint { at_sec: 9, ..point(1_001.0) };
+        assert_eq!(burst_ends(vec![point(900.0), later], 70.0).len(), 0, "the rate rises again after a stall");
+        assert_eq!(burst_ends(vec![point(900.0)], 60.0).len(), 0, "a stall near the end is no end of a burst");
+        assert_eq!(
+            [of(950, &burst_ends(vec![point(950.0)], 61.0)), of(950, &burst_ends(vec![point(850.0)], 61.0))],
             [Outcome::Pass, Outcome::Fail]
         );
         let mean = criterion("mean", 1e6, Standing::Required);
@@ -822,7 +840,7 @@ mod tests {
         brief.sustained.seconds = 2_400;
         brief = brief.concluded(None);
         assert_eq!((brief.answer, brief.needed_time()), (Answer::TooBrief, Some(2_400)));
-        let begin = "repeat with --for 40m: every limit was held, but the test was short (60 s of 40 min). It is so. Measured: ";
+        let begin = "repeat with --for 40m: every deciding limit was held, but the test was short (60 s of 40 min). It is so. Measured: ";
         assert!(brief.sentence.starts_with(begin), "{}", brief.sentence);
 
         let few = judged(criterion("p99.99", 1e9, Standing::Recommended), 1e6, Outcome::Measured);

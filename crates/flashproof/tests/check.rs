@@ -95,7 +95,7 @@ fn a_check_prints_its_answer_with_the_figure_the_limit_and_its_source() {
     let ended = bench.flashproof(&["check", "etcd", "sim:", "--out", OUT, "--html", "page.html"]).expect(0);
     let page = &ended.stdout;
     assert!(page.strip_prefix('\n').unwrap_or(page).starts_with("good enough: etcd on sim:\n"), "{page}");
-    ended.shows(&["p99 of wal-commits", "it must be below ", "https://", "not tested: ", "] folklore: "]);
+    ended.shows(&["p99 of wal-commits", "the maker recommends below ", "https://", "not tested: ", "] folklore: "]);
     assert!(page.lines().all(|line| line.chars().count() <= 120 || line.contains("https://")), "{page}");
     assert!(bench.text("page.html").contains("Is sim: good enough for etcd?"));
     assert!(bench.exists("run/check.json") && bench.exists("run/check.toml") && bench.exists("run/wal/verdict.json"));
@@ -130,19 +130,28 @@ fn a_pass_within_a_burst_is_too_brief_and_its_end_is_found() {
     assert_eq!(json["outcome"], "measured");
     assert_eq!(json["checks"][0]["answer"], "within the limits, but tested too briefly");
     let sentence = json["checks"][0]["sentence"].as_str().unwrap();
-    for part in ["repeat with --for 40m", ": every limit was held, but the test was short (60 s of 40 min)"] {
+    for part in ["repeat with --for 40m", ": every deciding limit was held, but the test was short (60 s of 40 min)"] {
         assert!(sentence.contains(part), "{sentence}");
     }
+    // A stall near the end of a run is no end of a burst.
+    for stall in ["16", "26.5"] {
+        let drive = format!("sim:stall-at-s={stall}+stall-ms=3000");
+        let json = check(&Bench::new(), &["longhorn", &drive], 0);
+        assert_eq!(json["checks"][0]["answer"], "within the limits, but tested too briefly", "{stall}");
+    }
+    // Without a published limit, the load is an assumption that a slow drive may miss.
+    let json = check(&Bench::new(), &["mysql", "sim:read-us=5000+write-us=8000+channels=4"], 0);
+    assert_eq!(json["checks"][0]["answer"], "no published limit");
     let again = bench.flashproof(&["check", "vault", "sim:", "--for", "8s", "--out", "short", "--require-sustained"]);
     again.expect(4).shows(&["within the limits, but tested too briefly: "]);
 
-    let text = own(|text| text.replace("seconds = 2\njobs", "seconds = 60\njobs"))
+    let text = own(|text| text.replace("seconds = 2\njobs", "seconds = 180\njobs"))
         .replace("seconds = 2\n", "seconds = 2400\n")
         .replace("metric = \"p99\"\nbelow = \"10ms\"", "metric = \"iops\"\nat_least = \"1000\"");
     for (factor, code, outcome) in [("4", 0, "pass"), ("400", 1, "fail")] {
         let bench = Bench::new();
         bench.write("mine.toml", &text);
-        let drive = format!("sim:slow-after-s=30+slow-factor={factor}");
+        let drive = format!("sim:slow-after-s=60+slow-factor={factor}");
         let json = check(&bench, &["./mine.toml", &drive], code);
         assert_eq!(json["outcome"], outcome, "the end of the burst shows the sustained state: {json}");
         assert!(json["checks"][0]["remarks"][0].as_str().unwrap().starts_with("a burst ended: "), "{json}");
@@ -173,17 +182,17 @@ fn the_strictest_of_several_limits_decides() {
 fn a_rate_in_bytes_is_judged_behind_the_end_of_a_burst_and_no_other_stream_stands_for_it() {
     let bench = Bench::new();
     let text = own(|text| text.replace("bs=4k\nfdatasync=1", "bs=128k\nioengine=libaio\niodepth=8"))
-        .replace("seconds = 2\njobs", "seconds = 60\njobs")
+        .replace("seconds = 2\njobs", "seconds = 180\njobs")
         .replace("seconds = 2\n", "seconds = 2400\n")
         .replace("metric = \"p99\"\nbelow = \"10ms\"", "metric = \"bandwidth\"\nat_least = \"200m\"")
         .replace("log-flushes", "log-writes");
     bench.write("mine.toml", &text);
-    let json = check(&bench, &["./mine.toml", "sim:slow-after-s=30+slow-factor=1000"], 1);
+    let json = check(&bench, &["./mine.toml", "sim:slow-after-s=60+slow-factor=1000"], 1);
     assert_eq!(criteria(&json)[0].1, "fail", "{json}");
     // The second criterion, a percentile, does not cover the time after the burst, so the outcome is `measured`.
     let bench = Bench::new();
     bench.write("mine.toml", and_criterion(&text, "p99", "below = \"1s\""));
-    let json = check(&bench, &["./mine.toml", "sim:slow-after-s=30+slow-factor=2"], 0);
+    let json = check(&bench, &["./mine.toml", "sim:slow-after-s=60+slow-factor=2"], 0);
     assert_eq!(json["outcome"], "measured", "{json}");
 }
 
@@ -245,23 +254,26 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         ("bs=4k", "bs=4k\nexec_prerun=rm", "flashproof does not support this option"),
         ("name = \"log\"", "name = \"../log\"", "a name has only letters"),
         ("[[run]]", "unknown = 1\n[[run]]", "unknown field `unknown`"),
-        ("bs=4k", "bs=4k\nfiles=new", "files=new is not shared, fresh, rewritten or appended"),
+        (
+            "bs=4k",
+            "bs=4k\nfiles=new",
+            "files=new: unknown variant `new`, expected one of `shared`, `fresh`, `rewritten`, `appended`",
+        ),
         ("rw=write", "rw=rw\nfiles=fresh", "it reads a file that is not written before"),
-        ("bs=4k", "bs=4k\nlong_rate_iops=0", "long_rate_iops=0 is not a number from 1 to 1000000"),
+        ("bs=4k", "bs=4k\nlong_rate_iops=0", "long_rate_iops=0: it is not a number from 1 to 1000000"),
         ("bs=4k", "bs=4k\nrate_iops=5\nlong_rate_iops=5", "long_rate_iops needs a job without rate and thinktime"),
         (
             "fdatasync=1",
             "commit_writes=2",
             "commit_writes and commit_meta need a job that only writes, with fdatasync=1",
         ),
-        ("[log]", "[global]\nfiles=fresh\n[log]", "files applies to one job"),
         (
             "metric = \"p99\"\nbelow = \"10ms\"",
             "metric = \"bandwidth\"\nat_least = \"1m\"",
             "commits and flushes move no bytes",
         ),
         ("[sustained]", "tiers = [\"a\"]\n[sustained]", "tier \"a\": no limit has this tier"),
-        ("bs=4k", "bs=4k\ncommit_meta=2", "commit_meta=2 is not 1 or 0"),
+        ("bs=4k", "bs=4k\ncommit_meta=2", "commit_meta=2: it is not a number from 0 to 1"),
         ("says = ", "tier = \"large\"\nsays = ", "there is no tier \"large\" - list it in tiers"),
         ("written = \"0\"", "written = \"much\"", "sustained.written: "),
     ] {
@@ -273,9 +285,12 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
     let refused = bench.flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"]).expect(2);
     assert!(!refused.stderr.contains("for later reads"), "{}", refused.stderr);
     bench.line("check etdc sim:").expect_error(2, &["there is no check \"etdc\" - did you mean etcd?"]);
-    for (wrong, hint) in
-        [("postgres", "did you mean postgresql?"), ("kafak", "did you mean kafka?"), ("it", "lists the checks")]
-    {
+    for (wrong, hint) in [
+        ("postgres", "did you mean postgresql?"),
+        ("kafak", "did you mean kafka?"),
+        ("mssql", "did you mean sql-server?"),
+        ("it", "lists the checks"),
+    ] {
         bench.flashproof(&["check", wrong, "sim:"]).expect_error(2, &[hint]);
     }
     let no_name = "no check is named - flashproof check NAME /dev/zero, or flashproof check all /dev/zero";
@@ -304,7 +319,7 @@ fn the_first_tier_decides_and_limits_that_only_warn_are_shown() {
         "good enough for small, not for large: rate of log-writes in log was ",
         "beyond a limit that does not decide",
     ]);
-    ended.shows(&["(warning)", "(large)"]);
+    ended.shows(&["(warning, not held)", "(large, not held)"]);
 }
 
 /// A mounted file system on a loop device of `mib` MiB.

@@ -142,8 +142,9 @@ impl Checks {
 fn group(answer: Answer, checks: &[&Check]) -> Table {
     let tier = |check: &Check| check.held_tier().map_or_else(String::new, |(tier, _)| format!(" (for {tier})"));
     let names: Vec<_> = checks.iter().map(|check| format!("{}{}", check.name, tier(check))).collect();
-    let mut table =
-        Table::new(format!("{answer}: {}", names.join(", "))).text(["check", "decided by", "measured", "limit"]);
+    let which = if names.len() > 8 { format!("{} checks", names.len()) } else { names.join(", ") };
+    let decided = if answer == Answer::NoLimit { "value" } else { "decided by" };
+    let mut table = Table::new(format!("{answer}: {which}")).text(["check", decided, "measured", "limit"]);
     for check in checks {
         let [subject, figure, limit] = match check.decisive_criterion() {
             Some(judged) => [
@@ -163,7 +164,9 @@ fn group(answer: Answer, checks: &[&Check]) -> Table {
 /// The limit in words. If the limit does not decide, with the reason: `below 1 s (warning)`.
 fn limit_text(judged: &Judged) -> Option<String> {
     let limit = judged.criterion.limit_text()?;
-    Some(judged.criterion.only_shown_as().map_or_else(|| limit.clone(), |reason| format!("{limit} ({reason})")))
+    let not_held = if judged.is_beyond_shown_limit() { ", not held" } else { "" };
+    let shown = judged.criterion.only_shown_as();
+    Some(shown.map_or_else(|| limit.clone(), |reason| format!("{limit} ({reason}{not_held})")))
 }
 
 /// A check on a terminal.

@@ -47,7 +47,7 @@ pub struct CheckArgs {
     /// Show the jobs, the limits and their sources, and check nothing
     #[arg(long, requires = "name", conflicts_with = "path")]
     pub show: bool,
-    /// Run for this time instead of about a minute, to measure beyond a burst: 40m, 1h
+    /// Run each check for this time instead of about a minute, to measure beyond a burst: 40m, 1h
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub lasting: Option<u32>,
     /// Exit code 4 if the limits were held, but tested too briefly

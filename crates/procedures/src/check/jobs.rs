@@ -7,9 +7,12 @@ use load::workload::fio::{
     CommitParts, FioLoad, GivenOption, Job, ParseContext, Section, Size, Sizes, job_file, jobs, runs,
 };
 use results::units::quoted;
+use serde::Deserialize;
+use serde::de::{IntoDeserializer, value::Error as ValueError};
 use session::failure::Failure;
 use session::runner::cpus;
 use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
 use sys::op::WriteSync;
 
 /// Size of a page of the page cache, bytes.
@@ -19,7 +22,8 @@ const PAGE_BYTES: u64 = 4_096;
 const FILE_BYTES_MAX: u64 = 1 << 50;
 
 /// State of a job's file when a run begins, as in the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum FileState {
     /// Written before the first run, and shared by all runs.
     #[default]
@@ -56,9 +60,6 @@ pub(super) struct CheckJob {
     pub(super) own_name: String,
 }
 
-/// The keys of a job that fio does not have.
-const OWN_KEYS: [&str; 4] = ["files", "long_rate_iops", "commit_writes", "commit_meta"];
-
 /// Values of the keys that fio does not have.
 #[derive(Default)]
 struct OwnKeys {
@@ -76,42 +77,24 @@ impl OwnKeys {
         section.options.retain(|GivenOption { name, value, .. }| {
             let value = value.as_deref().unwrap_or_default();
             let known = match name.as_str() {
-                "files" => file_state(value).map(|state| keys.files = state),
-                "long_rate_iops" => positive(value, 1_000_000).map(|iops| keys.long_rate_iops = Some(iops)),
-                "commit_writes" => positive(value, 4_096).map(|writes| keys.commit_writes = Some(writes)),
-                "commit_meta" => yes_or_no(value).map(|is_given| keys.commit_meta = is_given),
+                "files" => FileState::deserialize(value.into_deserializer())
+                    .map_err(|error: ValueError| error.to_string())
+                    .map(|state| keys.files = state),
+                "long_rate_iops" => number(value, 1..=1_000_000).map(|iops| keys.long_rate_iops = Some(iops)),
+                "commit_writes" => number(value, 1..=4_096).map(|writes| keys.commit_writes = Some(writes)),
+                "commit_meta" => number(value, 0..=1).map(|count| keys.commit_meta = count == 1),
                 _ => return true,
             };
-            if let Err(wanted) = known {
-                wrong = Some(format!("{name}={value} is not {wanted}"));
-            }
+            wrong = known.err().map(|why| format!("{name}={value}: {why}")).or(wrong.take());
             false
         });
         wrong.map_or(Ok(keys), Err)
     }
 }
 
-fn file_state(value: &str) -> Result<FileState, String> {
-    match value {
-        "shared" => Ok(FileState::Shared),
-        "fresh" => Ok(FileState::Fresh),
-        "rewritten" => Ok(FileState::Rewritten),
-        "appended" => Ok(FileState::Appended),
-        _ => Err("shared, fresh, rewritten or appended".to_owned()),
-    }
-}
-
-fn yes_or_no(value: &str) -> Result<bool, String> {
-    match value {
-        "1" => Ok(true),
-        "0" => Ok(false),
-        _ => Err("1 or 0".to_owned()),
-    }
-}
-
-fn positive(value: &str, max: u64) -> Result<u64, String> {
-    let number = value.parse().ok().filter(|count| (1..=max).contains(count));
-    number.ok_or_else(|| format!("a number from 1 to {max}"))
+fn number(value: &str, range: RangeInclusive<u64>) -> Result<u64, String> {
+    let number = value.parse().ok().filter(|number| range.contains(number));
+    number.ok_or_else(|| format!("it is not a number from {} to {}", range.start(), range.end()))
 }
 
 /// The commits of a job; `None` if not each of its writes is synced. Errors: the reason why the keys do not fit the job.
@@ -209,14 +192,7 @@ impl RunDefinition {
         let timing = [("runtime", self.seconds.to_string()), ("time_based", "1".into())];
         let timing = timing.map(|(name, value)| GivenOption::new(name, value, &location));
         let mut keys_of_jobs = Vec::new();
-        for section in &mut sections {
-            if section.is_global() {
-                if let Some(option) = section.options.iter().find(|option| OWN_KEYS.contains(&option.name.as_str())) {
-                    let why = format!("{} applies to one job - give it in the section of the job", option.name);
-                    return Err(wrong("", &why));
-                }
-                continue;
-            }
+        for section in sections.iter_mut().filter(|section| !section.is_global()) {
             let keys = OwnKeys::take(section).map_err(|why| wrong(&section.name, &why))?;
             section.options.extend(timing.iter().cloned());
             keys_of_jobs.push(keys);

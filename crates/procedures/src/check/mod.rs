@@ -91,6 +91,9 @@ struct CheckFile {
     #[serde(default)]
     kind: String,
     question: String,
+    /// Other names of the database, for hints.
+    #[serde(default)]
+    aliases: Vec<String>,
     #[serde(default)]
     tiers: Vec<String>,
     #[serde(default)]
@@ -138,7 +141,8 @@ impl Definition {
         }
         let path = Path::new(name);
         if !name.contains('/') && path.extension().is_none_or(|extension| extension != "toml") {
-            let hint = similar(&name.to_lowercase(), builtin_names()).map_or_else(
+            let word = name.to_lowercase();
+            let hint = builtin_of_alias(&word).or_else(|| similar(&word, builtin_names())).map_or_else(
                 || "flashproof check lists the checks; the name of your own file must end in .toml".to_owned(),
                 |similar| format!("did you mean {similar}?"),
             );
@@ -326,6 +330,15 @@ pub fn builtin_by_kind() -> Result<Vec<(&'static str, Vec<Definition>)>, Failure
     let mut checks = builtin_names().map(Definition::find).collect::<Result<Vec<_>, _>>()?;
     checks.sort_by_key(|check| check.kind);
     Ok(grouped(checks.into_iter().map(|check| (KINDS[check.kind].1, check))))
+}
+
+/// The check of a database with the other name `alias`.
+fn builtin_of_alias(alias: &str) -> Option<&'static str> {
+    let has_alias = |name: &str| {
+        let check_file = toml::from_str::<CheckFile>(builtin_text(name).unwrap_or_default());
+        check_file.is_ok_and(|check_file| check_file.aliases.iter().any(|known| known == alias))
+    };
+    builtin_names().find(|name| has_alias(name))
 }
 
 /// The file of a check; `None` if there is none of that name.

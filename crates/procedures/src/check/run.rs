@@ -137,7 +137,7 @@ fn warn_of_credits(definition: &Definition, site: &Site) {
     {
         let (path, time) = (&site.path, for_option(CREDITS_SEC));
         console::warning_once(&format!(
-            "the disk of {path} may have burst credits: a pass needs at least --for {time}"
+            "the disk of {path} may have burst credits: the answer \"good enough\" needs at least --for {time}"
         ));
     }
 }
@@ -263,7 +263,7 @@ fn perform_run(
     let figures: Vec<_> = names.into_iter().zip(fio_run.figures(&percents)).collect();
     let manifest = run_dir::manifest(&dir).map_err(Failure::environment)?;
     let waits = cpu_waits(&dir, &manifest)?;
-    let change_points = burst_ends_in(&dir, &manifest, &waits)?;
+    let change_points = burst_ends_in(&dir, &manifest, &waits, verdict.ran_sec)?;
     let judged = definition.criteria.iter().filter_map(|criterion| {
         let (_, figures) = figures.iter().find(|(name, _)| *name == criterion.stream)?;
         Some(judge(criterion, &verdict, figures, &change_points))
@@ -359,10 +359,15 @@ fn wait_share(waits: &[(u64, u64)], from_sec: u64, manifest: &Manifest) -> f64 {
 }
 
 /// Burst ends in the run in `dir`, except where flashproof's threads had no CPU when the rate fell.
-fn burst_ends_in(dir: &Path, manifest: &Manifest, waits: &[(u64, u64)]) -> Result<Vec<ChangePoint>, Failure> {
+fn burst_ends_in(
+    dir: &Path,
+    manifest: &Manifest,
+    waits: &[(u64, u64)],
+    ran_sec: f64,
+) -> Result<Vec<ChangePoint>, Failure> {
     let rounds = Rounds::read(dir, manifest).map_err(Failure::environment)?;
     let is_ours = |end: &ChangePoint| wait_share(waits, end.at_sec, manifest) > WAIT_SHARE_MAX;
-    let mut ends = burst_ends(Steadiness::of(&rounds).change_points);
+    let mut ends = burst_ends(Steadiness::of(&rounds).change_points, ran_sec);
     ends.retain(|end| !is_ours(end));
     Ok(ends)
 }

@@ -164,6 +164,11 @@ impl FioLoad {
         let uses = |thread: &JobClone, name: &String| thread.names().contains(name);
         let is_shared = |name: &String| load.threads.iter().filter(|thread| uses(thread, name)).count() > 1;
         let shares_files = |thread: &JobClone| thread.names().iter().any(is_shared);
+        let is_mixed = load.jobs().any(|job| job.direct != load.threads[0].job.direct);
+        let caches_file_of = |other: &JobClone, thread: &JobClone| {
+            let moves_data = !other.job.direct && other.job.moves_data() && thread.job.moves_data();
+            moves_data && thread.names().iter().any(|name| uses(other, name))
+        };
         let first_thread = |is_unfit: &dyn Fn(&&JobClone) -> bool| load.threads.iter().find(is_unfit);
         let problem = |why: &'static str| move |thread: &JobClone| Problem::of_job(&thread.job.name, why);
         let unfit = [
@@ -173,28 +178,14 @@ impl FioLoad {
                 .map(problem("pre_read needs a page cache, which simulated drives do not have - leave it out")),
             first_thread(&|thread| is_simulated && thread.job.verifies())
                 .map(problem("verify compares stored data, but simulated drives store no data - leave verify out, or name a device or a file")),
+            first_thread(&|thread| is_mixed && thread.job.direct && load.threads.iter().any(|other| caches_file_of(other, thread)))
+                .map(problem("direct=1, but another job uses the same file or device with direct=0 - give both the same, give each a file of its own, or separate them with stonewall")),
             first_thread(&|thread| thread.job.appends && shares_files(thread))
                 .map(problem("with file_append, only one job can write to a file - leave out numjobs, or give each job its own file")),
         ];
         problems.extend(unfit.into_iter().flatten());
-        problems.extend(load.devices.iter().filter_map(|device| load.mixed_cache_use(device)));
         problems.extend(verify::overlapping(&load.threads));
         if problems.is_empty() { Ok(load) } else { Err(problems) }
-    }
-
-    /// The problem of jobs that use `device` with and without the page cache; `None` if there is none.
-    fn mixed_cache_use(&self, device: &DeviceName) -> Option<Problem> {
-        if self.jobs().all(|job| job.direct == self.threads[0].job.direct) {
-            return None;
-        }
-        let on_device = || self.clones_on(device).map(|thread| &thread.job).filter(|job| job.moves_data());
-        let (direct, buffered) = (on_device().find(|job| job.direct)?, on_device().find(|job| !job.direct)?);
-        let (device, buffered) = (quoted(device.as_str()), quoted(&buffered.name));
-        let why = format!(
-            "direct is 1 here and 0 in {buffered}, but both use {device} - give both the same, give each a file of its \
-             own, or separate them with stonewall"
-        );
-        Some(Problem::of_job(&direct.name, why))
     }
 
     /// Resets the state of an earlier run.
