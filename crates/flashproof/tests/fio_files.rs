@@ -118,11 +118,14 @@ fn writes_that_append_leave_what_a_file_has() {
     for (options, says) in [
         ("--rw=read --file_append=1", "with file_append, size is the number of bytes added to the end of each file"),
         ("--rw=write --file_append=1 --numjobs=2", "only one job can write to a file"),
-        ("--rw=write --file_append=1 --filename=ours:new", "files of different sizes"),
     ] {
         refused(&bench, &format!("--name=a --filename=ours --size=64k {options}"), 2, says);
     }
     assert_eq!(bench.read("ours"), after);
+    bench.line("fio --name=a --filename=ours:third --rw=write --bs=4k --size=64k --file_append=1 --out=two").expect(0);
+    let ours = bench.read("ours");
+    assert!(ours.len() > after.len() && ours.starts_with(&after), "files of different sizes grow: {}", ours.len());
+    assert_eq!(bench.read("third").len(), ours.len() - after.len());
 }
 
 #[test]

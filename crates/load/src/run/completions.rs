@@ -94,7 +94,7 @@ impl<W: BlockEngine> Shard<W> {
         if completion.outcome.is_done() {
             let lateness = self.lateness(slot, times, completion.unseen_ns);
             self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, lateness);
-            self.recorder.gap(completion.unseen_ns);
+            self.recorder.current.record_gap(completion.unseen_ns);
             return;
         }
         self.recorder.failed(&slot.request, times.intended_ns(), completion.outcome, wrong_data);
@@ -151,7 +151,8 @@ impl<W: BlockEngine> Shard<W> {
         let times = commit.times(times.completed_ns());
         let intended_ns = times.intended_ns();
         if commit.failed {
-            return self.recorder.commit_failed(commit.cell, intended_ns);
+            // The failed operation is logged in its own cell.
+            return self.recorder.record(commit.cell, intended_ns, |cell| cell.record_errors(1, 0));
         }
         let lateness = self.lateness(&Slot { intended_ns, lag_before_ns: 0, ..*slot }, &times, commit.unseen_ns);
         self.recorder.done(commit.cell, &times, 0, commit.unseen_ns, lateness);

@@ -193,7 +193,7 @@ impl Recorder {
 
     /// Applies `change` to a cell for operations due at `intended_ns`, with separate counts for an earlier step.
     #[inline]
-    fn record(&mut self, cell: u32, intended_ns: u64, change: impl FnOnce(&mut Cell)) {
+    pub(super) fn record(&mut self, cell: u32, intended_ns: u64, change: impl FnOnce(&mut Cell)) {
         match intended_ns >= self.step_start_ns {
             true => change(&mut self.current.cells[cell as usize]),
             false => self.record_carried(cell, self.step(intended_ns), change),
@@ -236,12 +236,6 @@ impl Recorder {
         });
     }
 
-    /// Records the time for which a completion may have been unseen.
-    #[inline]
-    pub(super) fn gap(&mut self, unseen_ns: u64) {
-        self.current.record_gap(unseen_ns);
-    }
-
     /// Records a failed operation due at `intended_ns`. `data_error`: what is wrong with the data, if anything.
     pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, data_error: Option<String>) {
         let &Request { cell, kind, offset, len, .. } = request;
@@ -257,11 +251,6 @@ impl Recorder {
             let failure = FailedOperation { device, kind, offset, len, error, is_wrong_data };
             let _ = self.messages.send(Message::Failure(failure));
         }
-    }
-
-    /// Records a commit due at `intended_ns` with a failed operation, which is recorded and logged in its own cell.
-    pub(super) fn commit_failed(&mut self, cell: u32, intended_ns: u64) {
-        self.record(cell, intended_ns, |cell| cell.record_errors(1, 0));
     }
 
     /// Records `n` operations, due at `intended_ns` or later in its step, that were never issued; flashproof delayed
