@@ -80,13 +80,20 @@ fn performed(request: &Request<'_>, signal_handler: &SignalHandler) -> Result<Ch
     lay_out(request, &site, &file_uses, FileState::Shared, "", signal_handler)?;
     let (mut completed, mut stop_reason) = (Vec::new(), None);
     for (number, (run, load)) in definition.runs.iter().zip(loads).enumerate() {
-        lay_out(request, &site, &file_uses, FileState::Rewritten, &run.name, signal_handler)?;
+        let stopped = || signal_handler.signal_received().is_some();
+        match lay_out(request, &site, &file_uses, FileState::Rewritten, &run.name, signal_handler) {
+            Err(_) if stopped() && number > 0 => {
+                stop_reason = Some(format!("the check was stopped before its run {}", run.name));
+                break;
+            }
+            laid_out => laid_out?,
+        }
         completed.push(perform_run(request, &site, run, load, signal_handler)?);
         let is_own = |used: &FileUse| used.state != FileState::Shared && used.run == run.name;
         let own_files: Vec<_> =
             file_uses.iter().filter(|(_, used)| is_own(used)).map(|(name, _)| name.clone()).collect();
         site.remove(&own_files);
-        if signal_handler.signal_received().is_some() {
+        if stopped() {
             let next = definition.runs.get(number + 1);
             stop_reason = next.map(|next| format!("the check was stopped before its run {}", next.name));
             break;
@@ -204,7 +211,7 @@ fn lay_out(
         match write_layout(load, signal_handler, |load, dir| request.run_request(site, load, dir))? {
             None => {}
             Some(_) if signal_handler.signal_received().is_some() => {
-                return Err(Failure::invalid(format!("stopped while {file} was written, before the first run")));
+                return Err(Failure::invalid(format!("stopped while {file} was written, before its run")));
             }
             Some(why) => return Err(Failure::device(format!("cannot write {text} to {} - {why}", site.path))),
         }
