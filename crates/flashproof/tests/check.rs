@@ -37,7 +37,7 @@ const LIMITS: [(&str, &str, &str, &str); 11] = [
         "sim:write-us=10100+jitter-pct=0",
     ),
     ("tikv", "raft-log raft-log-commits p99", "sim:write-us=24400+jitter-pct=0", "sim:write-us=25600+jitter-pct=0"),
-    ("bnb", "read-latency reads-reads p50", "sim:read-us=990+jitter-pct=0", "sim:read-us=1010+jitter-pct=0"),
+    ("bnb", "read-latency data-reads p50", "sim:read-us=990+jitter-pct=0", "sim:read-us=1010+jitter-pct=0"),
     ("aerospike", "act-1x reads-reads p95", "sim:read-us=990+jitter-pct=0", "sim:read-us=1010+jitter-pct=0"),
     // Operations that start more than 8 ms (or 64 ms) before the end of the freeze are slow.
     ("aerospike", "act-1x reads-reads p99", "sim:stall-every-s=1+stall-ms=17", "sim:stall-every-s=1+stall-ms=20"),
