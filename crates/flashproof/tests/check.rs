@@ -295,6 +295,7 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
     }
     let no_name = "no check is named - flashproof check NAME /dev/zero, or flashproof check all /dev/zero";
     bench.flashproof(&["check", "/dev/zero"]).expect_error(2, &[no_name]);
+    bench.flashproof(&["check", ",", "sim:"]).expect_error(2, &["there is no check \"\""]);
     bench.flashproof(&["check", "none.toml", "sim:"]).expect_error(2, &["cannot read the check \"none.toml\""]);
     bench.flashproof(&["check", "/dev/zero", "sim:"]).expect_error(2, &["cannot read the check \"/dev/zero\""]);
     bench.flashproof(&["check", "etcd"]).expect_error(2, &["no path is given"]);

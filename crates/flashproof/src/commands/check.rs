@@ -55,7 +55,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let names: Vec<&str> = match name.as_str() {
         ALL => builtin_names().collect(),
         _ if is_path || name.ends_with(".toml") => vec![name],
-        _ => name.split(',').filter(|name| !name.is_empty() && seen.insert(*name)).collect(),
+        _ => name.split(',').filter(|name| seen.insert(*name)).collect(),
     };
     let definitions = names.iter().map(|name| Definition::find(name)).collect::<Result<Vec<_>, _>>()?;
     if args.show {
