@@ -280,9 +280,8 @@ fn perform_run(
     let waited = wait_share(&waits, 0, &manifest) / threads as f64;
     let busy_host = (waited > WAIT_SHARE_MAX).then(|| {
         format!(
-            "run {}: flashproof waited for a CPU during {} of the time, so its values are of a busy host, and not of the \
-             disk: repeat the check while the host is idle",
-            definition.name,
+            "flashproof waited for a CPU during {} of the time, so its values are of a busy host, and not of the disk: \
+             repeat the check while the host is idle",
             units::percent(waited)
         )
     });
@@ -396,7 +395,9 @@ fn cache_evidence(definition: &RunDefinition, verb: &str, job_bytes: u64, disk_b
 fn remarks(site: &Site, files: &BTreeMap<String, FileUse>, runs: &[CompletedRun]) -> Vec<String> {
     let mut remarks: Vec<_> = runs.iter().filter_map(|done| done.missed_goal.clone()).collect();
     remarks.extend(runs.iter().flat_map(|done| &done.run.burst_ends).map(|end| format!("a burst ended: {end}")));
-    remarks.extend(runs.iter().flat_map(|done| done.overwritten.iter().chain(&done.busy_host).cloned()));
+    remarks.extend(runs.iter().flat_map(|done| done.overwritten.clone()));
+    let busy = runs.iter().filter_map(|done| Some(format!("run {}: {}", done.run.name, done.busy_host.as_ref()?)));
+    remarks.extend(busy);
     if site.files_bytes.is_none() && files.values().any(|used| used.state != FileState::Shared) {
         remarks.push(
             "there is no file system here: the database's files, new, rewritten or growing, cost more than these writes to \
