@@ -387,12 +387,18 @@ fn froze(verdict: &Verdict) -> bool {
 }
 
 /// Outcome of a run with these criteria. If no queue depth met fio's latency_target, or the load was not carried out, the
-/// run fails only if a criterion has a limit: without one, the load is an assumption.
-pub fn outcome_of_run<'c>(verdict: &Verdict, mut criteria: impl Iterator<Item = &'c Criterion>) -> Outcome {
+/// run fails only if a criterion has a limit: without one, the load is an assumption. On a busy host a run is invalid
+/// instead of failed, unless operations failed or were lost, which happens on any host.
+pub fn outcome_of_run<'c>(
+    verdict: &Verdict,
+    mut criteria: impl Iterator<Item = &'c Criterion>,
+    is_host_busy: bool,
+) -> Outcome {
     let is_goal =
         verdict.reasons.first().is_some_and(|reason| matches!(reason.code, Code::Missed | Code::NotCarriedOut));
     match is_goal && !froze(verdict) && criteria.all(|criterion| criterion.deciding_limit().is_none()) {
         true => Outcome::Measured,
+        false if is_host_busy && verdict.outcome == Outcome::Fail && !verdict.is_broken() => Outcome::Invalid,
         false => verdict.outcome,
     }
 }
@@ -410,6 +416,9 @@ pub struct CheckedRun {
     pub written_bytes: u64,
     /// Ends of bursts, one sentence each: the rate of a stream fell permanently.
     pub burst_ends: Vec<String>,
+    /// True if the program waited for a CPU too long for a limit that was not held to count against the disk.
+    #[serde(default)]
+    pub is_host_busy: bool,
 }
 
 /// Minimum load that shows the sustained state.
@@ -614,7 +623,7 @@ impl Check {
         for (run, verdict) in self.runs.iter_mut().zip(verdicts) {
             let of_run =
                 self.criteria.iter().map(|judged| &judged.criterion).filter(|criterion| criterion.run == run.name);
-            let rejudged = outcome_of_run(verdict, of_run);
+            let rejudged = outcome_of_run(verdict, of_run, run.is_host_busy);
             if rejudged > run.outcome.max(Outcome::Pass) {
                 let reason = verdict.reason().unwrap_or_default();
                 self.sentence = format!(
@@ -821,6 +830,7 @@ mod tests {
                 seconds: 60.0,
                 written_bytes: 0,
                 burst_ends: Vec::new(),
+                is_host_busy: false,
             }],
             sustained: Sustained { seconds: 60, written_bytes: 0, why: "It is so.".into() },
             cannot_see: Vec::new(),
@@ -830,6 +840,20 @@ mod tests {
 
     fn judged(criterion: Criterion, figure: f64, outcome: Outcome) -> Judged {
         Judged { criterion, figure: Some(figure), outcome, behind_burst: false }
+    }
+
+    #[test]
+    fn what_a_busy_host_fails_is_invalid_now_and_when_the_record_is_read_again() {
+        let p99 = criterion("p99", 1e7, Standing::Required);
+        let limits = limits_of("reads", [&p99].into_iter()).unwrap().unwrap();
+        let slow = verdict(limits, 900, 100);
+        let outcomes = [false, true].map(|is_busy| outcome_of_run(&slow, [&p99].into_iter(), is_busy));
+        assert_eq!(outcomes, [Outcome::Fail, Outcome::Invalid]);
+        let mut busy = check(vec![judged(p99, 2e7, Outcome::Invalid)]);
+        (busy.runs[0].is_host_busy, busy.runs[0].outcome) = (true, Outcome::Invalid);
+        let mut busy = busy.concluded(None);
+        busy.rejudge([&slow].into_iter());
+        assert_eq!((busy.outcome, busy.answer), (Outcome::Invalid, Answer::CannotTell), "{}", busy.sentence);
     }
 
     #[test]

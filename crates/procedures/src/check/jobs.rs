@@ -18,6 +18,9 @@ use sys::op::WriteSync;
 /// Size of a page of the page cache, bytes.
 const PAGE_BYTES: u64 = 4_096;
 
+/// Block size of layouts, bytes: files are whole blocks.
+pub(super) const LAYOUT_BLOCK: u64 = 1 << 20;
+
 /// Maximum size of a file: 1 PiB.
 const FILE_BYTES_MAX: u64 = 1 << 50;
 
@@ -143,8 +146,13 @@ impl Definition {
 
     /// The load of `run` on files and ranges of `site`.
     pub fn load(&self, run: &RunDefinition, site: &Site) -> Result<FioLoad, Failure> {
-        let jobs = run.check_jobs(self)?.into_iter().map(|CheckJob { mut job, own_name, .. }| {
+        let mut files = BTreeMap::<String, u64>::new();
+        let jobs = run.check_jobs(self)?.into_iter().map(|CheckJob { mut job, own_name, bytes, .. }| {
             let (target, offset) = site.place(&own_name);
+            if site.files_bytes.is_some() {
+                let file_bytes = files.entry(target.clone()).or_default();
+                *file_bytes = bytes.next_multiple_of(LAYOUT_BLOCK).max(*file_bytes);
+            }
             job.filenames = vec![target];
             if offset > 0 {
                 job.offset = Size::Bytes(offset);
@@ -163,6 +171,7 @@ impl Definition {
         let [mut load]: [FioLoad; 1] = loads.try_into().map_err(|_| {
             self.wrong(&run.name, "", "its jobs wait for each other (stonewall) - make a separate run of each")
         })?;
+        load.files = files;
         let streams = load.stream_names();
         if let Some(Criterion { stream, .. }) = run.criteria.iter().find(|it| !streams.contains(&it.stream)) {
             let (stream, streams) = (quoted(stream), streams.join(", "));

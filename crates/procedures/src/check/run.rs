@@ -1,6 +1,6 @@
 //! Performs a check on one disk: lays out files that are read, runs the jobs, judges the criteria.
 
-use super::jobs::CheckJob;
+use super::jobs::{CheckJob, LAYOUT_BLOCK};
 use super::site::Site;
 use super::{Definition, FileState, FileUse, RunDefinition};
 use crate::fio::{FioRun, FioRunObserver, Trigger, layout, write_layout};
@@ -32,9 +32,6 @@ const DISK_BYTES_MIN: f64 = 0.5;
 /// Maximum fraction of the time for which a thread of flashproof may wait for a CPU. With more, the host can be the cause of
 /// slow operations and low rates.
 const WAIT_SHARE_MAX: f64 = 0.1;
-
-/// Block size of layouts, bytes.
-const LAYOUT_BLOCK: u64 = 1 << 20;
 
 /// A check to perform.
 #[derive(Debug)]
@@ -223,16 +220,10 @@ fn perform_run(
     request: &Request<'_>,
     site: &Site,
     definition: &RunDefinition,
-    mut load: FioLoad,
+    load: FioLoad,
     signal_handler: &SignalHandler,
 ) -> Result<CompletedRun, Failure> {
     let jobs = definition.check_jobs(&request.definition)?;
-    if site.files_bytes.is_some() {
-        for job in &jobs {
-            let bytes = load.files.entry(site.place(&job.own_name).0).or_default();
-            *bytes = job.bytes.next_multiple_of(LAYOUT_BLOCK).max(*bytes);
-        }
-    }
     load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
     let left = request.definition.runs.iter().skip_while(|run| run.name != definition.name).map(|run| run.seconds);
     console::note(&format!(
@@ -262,9 +253,6 @@ fn perform_run(
         RunRequest { sla, slice_sec: definition.slice_sec(), ..request.run_request(site, load, dir.clone()) };
     let verdict = run(full_request, signal_handler, observer)?.recorded()?;
     let Some(fio_run) = runs.pop() else { return Err(Failure::environment("a run without results")) };
-    let outcome = outcome_of_run(&verdict, definition.criteria.iter());
-    // The search found no depth that holds the latency goal, but no criterion demands this goal.
-    let is_goal_alone = outcome == Outcome::Measured && verdict.outcome == Outcome::Fail;
     let percents: Vec<_> =
         definition.criteria.iter().filter_map(|criterion| criterion.metric.percent()).chain([50.0, 99.0]).collect();
     let figures: Vec<_> = names.into_iter().zip(fio_run.figures(&percents)).collect();
@@ -285,13 +273,12 @@ fn perform_run(
             units::percent(waited)
         )
     });
-    // A drive that fails operations or completes none does so on any host.
-    let is_in_doubt = busy_host.is_some() && outcome == Outcome::Fail && !verdict.is_broken();
-    if is_in_doubt {
-        criteria
-            .iter_mut()
-            .filter(|judged| judged.outcome == Outcome::Fail)
-            .for_each(|judged| judged.outcome = Outcome::Invalid);
+    let outcome = outcome_of_run(&verdict, definition.criteria.iter(), busy_host.is_some());
+    // The search found no depth that holds the latency goal, or the load is an assumption: no criterion demands it.
+    let is_goal_alone = outcome == Outcome::Measured && verdict.outcome == Outcome::Fail;
+    let is_in_doubt = outcome == Outcome::Invalid && verdict.outcome == Outcome::Fail;
+    for judged in criteria.iter_mut().filter(|judged| is_in_doubt && judged.outcome == Outcome::Fail) {
+        judged.outcome = Outcome::Invalid;
     }
     let bytes_moved = |kind: &str| -> u64 {
         figures.iter().filter(|(name, _)| name.contains(kind)).map(|(_, figures)| figures.bytes).sum()
@@ -307,7 +294,7 @@ fn perform_run(
     Ok(CompletedRun {
         run: CheckedRun {
             name: definition.name.clone(),
-            outcome: if is_in_doubt { Outcome::Invalid } else { outcome },
+            outcome,
             reason: busy_host
                 .clone()
                 .filter(|_| is_in_doubt)
@@ -316,6 +303,7 @@ fn perform_run(
             seconds: verdict.ran_sec,
             written_bytes,
             burst_ends: change_points.iter().map(ToString::to_string).collect(),
+            is_host_busy: busy_host.is_some(),
         },
         criteria,
         figures: if is_goal_alone { Vec::new() } else { figures },
