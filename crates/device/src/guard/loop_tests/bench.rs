@@ -9,7 +9,7 @@ use crate::discover::DeviceNumber;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use tempfile::TempDir;
 
 /// Size of the loop devices: large enough for ext4, and for random samples between the ends.
@@ -169,12 +169,16 @@ impl Bench {
     }
 }
 
+/// Until the guard is dropped, no other test of this program attaches a loop device. Two concurrent searches for a free
+/// device find the same device, and the slower losetup keeps the device open for a while.
+pub(super) fn no_attachment() -> MutexGuard<'static, ()> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Sets up a loop device and returns its name.
 fn attach(arguments: &[&str]) -> Option<String> {
-    // Two concurrent searches for a free device find the same device, and the slower losetup keeps the device open for
-    // a while.
-    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-    let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
+    let _turn = no_attachment();
     succeed("losetup", &[&["--find", "--show"], arguments].concat())
 }
 

@@ -201,6 +201,7 @@ fn another_drive_between_the_look_and_the_claim_is_seen() {
     // The same device number with another backing file: the disk sequence number differs.
     File::create(drive.bench.path("other image")).unwrap().set_len(SIZE).unwrap();
     let text = examined(&|| {
+        let _turn = no_attachment();
         succeed("losetup", &["--detach", &drive.bench.device]).unwrap();
         succeed("losetup", &[&drive.bench.device, &drive.bench.path("other image")]).unwrap();
     });
