@@ -26,6 +26,10 @@ enum What {
     KillBoth,
     Pause(usize),
     Split,
+    /// The node ends by SIGTERM.
+    End(usize),
+    /// Writes to the node's drive fail.
+    Fail(usize),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -120,6 +124,20 @@ impl Loaded {
                 thread::sleep(lasts);
                 self.node(node).signal("CONT");
             }
+            What::End(node) | What::Fail(node) => {
+                let running = self.nodes[node].take().expect("it runs");
+                if let What::End(_) = what {
+                    running.terminate();
+                } else {
+                    self.pair.set_device(node, "setro");
+                    running.end().expect(3);
+                }
+                thread::sleep(lasts);
+                if let What::Fail(_) = what {
+                    self.pair.set_device(node, "setrw");
+                }
+                self.nodes[node] = self.pair.start(node);
+            }
             What::Split => {
                 self.pair.join("down");
                 thread::sleep(lasts);
@@ -195,6 +213,19 @@ fn clients_see_a_linearizable_history_of_each_key_whatever_happens_to_one_node()
         seen["writes_acknowledged"].as_u64() > Some(0) && (failed > 0 || !is_long)
     });
     assert_eq!(seen.count(), events.len(), "{summary}");
+}
+
+#[test]
+fn clients_see_a_linearizable_history_when_drives_fail_and_nodes_end_one_after_the_other() {
+    let Some(program) = program("linearizability") else { return };
+    let Some(pair) = Pair::failing(["", "", "commit-to-device true"]) else { return };
+    let Some(mut loaded) = Loaded::start(pair, &program, &["-rate-max", "2000"]) else { return };
+    for what in [What::Fail(0), What::End(0), What::Fail(1), What::End(1)] {
+        loaded.cause(Event::new(what, 500));
+    }
+    let summary = loaded.end();
+    let wrong = ["illegal_keys", "undecided_keys", "lost", "undone_keys", "different"].map(|name| keys(&summary, name));
+    assert_eq!((&summary["linearizable"], wrong), (&true.into(), [&[][..]; 5]), "{summary}");
 }
 
 #[test]

@@ -382,3 +382,41 @@ fn under_a_split_the_first_node_alone_acknowledges_writes() {
     (0..50).for_each(|key| assert_eq!(value_of(at[1], key), b"first"));
     [a, b].into_iter().for_each(Running::terminate);
 }
+
+#[test]
+fn a_node_whose_drive_fails_leaves_and_the_other_takes_over() {
+    for node in [0, 1] {
+        let Some(pair) = Pair::failing([PATIENT, "", "commit-to-device true"]) else { return };
+        let Some(nodes) = pair.start_both() else { return };
+        let mut nodes = nodes.map(Some);
+        let key = pair.key_of(node, 0);
+        until_written(pair.addresses[node], key, b"before");
+        pair.set_device(node, "setro");
+        let begin = Instant::now();
+        // In doubt: the record is in memory, and was sent to no other node.
+        assert_eq!(ask(pair.addresses[node], key, Some(b"during")).result, TIMEOUT);
+        let ended = nodes[node].take().unwrap().end().expect(3);
+        assert!(
+            ended.stderr.contains("this node ends, so that the other node answers all requests"),
+            "{}",
+            ended.stderr
+        );
+        until_written(pair.addresses[1 - node], key, b"after");
+        println!("node {node}: written on the other node {:?} after the failure", begin.elapsed());
+        pair.set_device(node, "setrw");
+        let mut returned = pair.start(node).unwrap();
+        returned.wait_to_hear(PAIRED);
+        assert_eq!(value_of(pair.addresses[node], key), b"after");
+        // Nobody else could take over from the only node that is left.
+        let mut survivor = nodes[1 - node].take().unwrap();
+        returned.terminate();
+        survivor.wait_to_hear("answers all requests until");
+        until_written(pair.addresses[1 - node], key, b"alone");
+        pair.set_device(1 - node, "setro");
+        until("writes are refused", || ask(pair.addresses[1 - node], key, Some(b"more")).result == 1);
+        assert_ne!(ask(pair.addresses[1 - node], key, None).result, UNAVAILABLE, "it still answers");
+        pair.set_device(1 - node, "setrw");
+        until("a retry succeeds", || ask(pair.addresses[1 - node], key, Some(b"last")).result == OK);
+        survivor.terminate();
+    }
+}

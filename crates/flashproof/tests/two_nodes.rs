@@ -1,7 +1,9 @@
 //! A cluster of two nodes, each a `flashproof engine serve` of its own. Each record is on both nodes.
 
 use crate::serve_clients;
-use crate::support::{Answer, Bench, Networks, OUT, Running, ask, listening, serve_as, statistic, words};
+use crate::support::{
+    Answer, Bench, LoopDevice, Networks, OUT, Running, ask, listening, serve_as, statistic, tool, words,
+};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::thread;
@@ -39,6 +41,12 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
+impl Drop for Pair {
+    fn drop(&mut self) {
+        (0..self.devices.len()).for_each(|node| self.set_device(node, "setrw"));
+    }
+}
+
 /// Two nodes and their files.
 pub(crate) struct Pair {
     pub(crate) bench: Bench,
@@ -46,11 +54,28 @@ pub(crate) struct Pair {
     /// Lines of `service`, of `namespace`, and of its `storage-engine`; `NODE` is the node's name.
     settings: [&'static str; 3],
     networks: Option<Networks>,
+    /// The nodes' devices; empty: files.
+    devices: Vec<LoopDevice>,
 }
 
 impl Pair {
     pub(crate) fn new(settings: [&'static str; 3]) -> Self {
-        Self { bench: Bench::new(), addresses: addresses(), settings, networks: None }
+        let devices = Vec::new();
+        Self { bench: Bench::new(), addresses: addresses(), settings, networks: None, devices }
+    }
+
+    /// Nodes on loop devices, which can be made to fail. `None`, with a message, without root.
+    pub(crate) fn failing(settings: [&'static str; 3]) -> Option<Self> {
+        let mut pair = Self::new(settings);
+        for name in NAMES {
+            pair.devices.push(LoopDevice::on(pair.bench.path(&format!("{name}.records")), 128 << 20, &[])?);
+        }
+        Some(pair)
+    }
+
+    /// From now on, writes to the device of `node` fail (`setro`) or succeed again (`setrw`).
+    pub(crate) fn set_device(&self, node: usize, state: &str) {
+        tool("blockdev", &[&format!("--{state}"), &self.devices[node].name]).expect("blockdev");
     }
 
     /// Nodes in separate networks, which can be cut off from each other. `None`, with a message, if networks are
@@ -58,7 +83,8 @@ impl Pair {
     pub(crate) fn separable(settings: [&'static str; 3]) -> Option<Self> {
         let networks = Networks::new()?;
         let addresses = [0, 1].map(|node| SocketAddr::new(networks.address(node), 3000));
-        Some(Self { bench: Bench::new(), addresses, settings, networks: Some(networks) })
+        let devices = Vec::new();
+        Some(Self { bench: Bench::new(), addresses, settings, networks: Some(networks), devices })
     }
 
     /// Joins the nodes (`up`), or cuts them off from each other (`down`).
@@ -69,10 +95,14 @@ impl Pair {
     /// The configuration of a node, with the lines `network` in its `network` section.
     fn config(&self, node: usize, network: &str) -> String {
         let ([service, namespace, storage], at, name) = (self.settings, self.addresses[node], NAMES[node]);
-        let size = if storage.contains("filesize") { "" } else { "filesize 32M" };
+        let place = match self.devices.get(node) {
+            Some(device) => format!("device {}", device.name),
+            None if storage.contains("filesize") => format!("file {name}.records"),
+            None => format!("file {name}.records\n filesize 32M"),
+        };
         format!(
             "service {{\n service-threads 2\n {service}\n}}\nnetwork {{\n service {{\n address {}\n port {}\n }}\n{network}}}\n\
-             namespace test {{\n {namespace}\n storage-engine device {{\n file {name}.records\n {size}\n \
+             namespace test {{\n {namespace}\n storage-engine device {{\n {place}\n \
              write-block-size 32K\n {storage}\n }}\n}}\n",
             at.ip(),
             at.port()
@@ -213,12 +243,9 @@ fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
         until("it is written", || ask(pair.addresses[0], key, Some(&[7; 500])).result == OK);
     }
     a.terminate();
-    let mut bytes = pair.bench.read("a.records");
-    // Damages the first blocks of the first core.
-    (0..16).for_each(|at| bytes[(8 << 20) + 300 + at * 4096] ^= 1);
-    pair.bench.write("a.records", &bytes);
+    damage(&pair, "a.records");
     let waits = |mut nodes: [Running; 2]| {
-        nodes.iter_mut().for_each(|node| node.wait_to_hear("both nodes lack records"));
+        nodes.iter_mut().for_each(|node| node.wait_to_hear("lacks records"));
         pair.addresses.iter().for_each(|at| assert_ne!(ask(*at, 1, None).result, OK));
         nodes.into_iter().for_each(Running::terminate);
     };
@@ -231,4 +258,58 @@ fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
     let left = of_a.iter().filter(|record| record.value == [7; 500]).count();
     assert!((200..400).contains(&left), "{left} of 400 records are left");
     assert_eq!(of_a, of_b);
+}
+
+/// Damages the first write blocks of the first core of a file.
+fn damage(pair: &Pair, name: &str) {
+    let mut bytes = pair.bench.read(name);
+    (0..16).for_each(|at| bytes[(8 << 20) + 300 + at * 4096] ^= 1);
+    pair.bench.write(name, &bytes);
+}
+
+/// After both nodes were stopped, one of them loses records: the other has them.
+#[test]
+fn a_damaged_node_gets_its_records_from_the_other_whichever_was_stopped_first() {
+    for (damaged, stopped_first) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+        let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
+        let Some(nodes) = pair.start_both() else { return };
+        let mut nodes = nodes.map(Some);
+        for key in 0..400 {
+            until("it is written", || ask(pair.addresses[0], key, Some(&[7; 500])).result == OK);
+        }
+        nodes[stopped_first].take().unwrap().terminate();
+        nodes[1 - stopped_first].take().unwrap().terminate();
+        damage(&pair, ["a.records", "b.records"][damaged]);
+        let start = |node| pair.start_with(node, if node == damaged { &["--accept-losses"] } else { &[] }).unwrap();
+        let mut both = [start(0), start(1)];
+        both.iter_mut().for_each(|node| node.wait_to_hear(PAIRED));
+        both.into_iter().for_each(Running::terminate);
+        let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 400));
+        assert!(of_a == of_b && of_a.iter().all(|record| record.value == [7; 500]), "{damaged} {stopped_first}");
+    }
+}
+
+/// A node is started with a copy of its file that is older than the last pairing.
+#[test]
+fn an_older_copy_of_a_device_gets_the_newer_records_of_the_other_node() {
+    for restored in [0, 1] {
+        let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
+        let Some(nodes) = pair.start_both() else { return };
+        let write = |value: &[u8]| {
+            (0..200).for_each(|key| until("it is written", || ask(pair.addresses[0], key, Some(value)).result == OK));
+        };
+        write(b"old");
+        nodes.into_iter().for_each(Running::terminate);
+        let name = ["a.records", "b.records"][restored];
+        let copy = pair.bench.read(name);
+        let nodes = pair.start_both().unwrap();
+        write(b"new");
+        nodes.into_iter().for_each(Running::terminate);
+        pair.bench.write(name, &copy);
+        let mut nodes = pair.start_both().unwrap();
+        nodes.iter_mut().for_each(|node| node.wait_to_hear("hold an older state"));
+        nodes.into_iter().for_each(Running::terminate);
+        let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 200));
+        assert!(of_a == of_b && of_a.iter().all(|record| record.value == b"new"), "node {restored} was restored");
+    }
 }

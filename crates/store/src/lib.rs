@@ -42,6 +42,7 @@ pub use issuer::Overload;
 pub use namespace::{Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, Statistics, write_unit_bytes};
 pub use record_store::{Remark, Store};
 pub use seal::MARKS_BYTES;
+pub(crate) use seal::{NOTE_BYTES, Note};
 pub use transaction::{
     Delete, Digest, Exists, Generation, PARTITIONS, Policy, Replies, Reply, ResultCode, Transaction, Ttl, Version,
     Work, Write, digest, partition,

@@ -25,7 +25,9 @@ use crate::io::{Io, OpPurpose, TOKENS_MIN, read_range};
 use crate::namespace::Statistics;
 use crate::record::{Record, UNIT};
 use crate::volume::Volume;
-use crate::{Digest, Disk, IoCounts, Losses, Namespace, Replies, Reply, ResultCode, Space, Transaction, Version, Work};
+use crate::{
+    Digest, Disk, IoCounts, Losses, Namespace, Note, Replies, Reply, ResultCode, Space, Transaction, Version, Work,
+};
 use collect::Collector;
 use raid::{Expiry, TombRaider};
 use scan::Scan;
@@ -479,6 +481,31 @@ impl Store {
             volume.finish();
             volume.drive(&mut self.io, disk);
         }
+    }
+
+    /// The note of the store's owner that the cold start found. Errors: the marks that may have held a note are lost.
+    pub(crate) fn note(&self) -> Result<Note, ()> {
+        let notes = self.volumes.iter().map(Volume::note);
+        let newest = notes.clone().flatten().max_by_key(|note| note.number).unwrap_or_default();
+        if newest.number == 0 && notes.flatten().count() < self.volumes.len() { Err(()) } else { Ok(newest) }
+    }
+
+    /// Starts to write a note to all devices, in place of the note before.
+    pub(crate) fn set_note(&mut self, note: Note, disk: &mut impl Disk) {
+        for volume in &mut self.volumes {
+            volume.set_note(note);
+            volume.drive(&mut self.io, disk);
+        }
+    }
+
+    /// True once all devices have the note. Errors: the marks of a device cannot be written.
+    pub(crate) fn is_noted(&self) -> Result<bool, ()> {
+        self.volumes.iter().try_fold(true, |noted, volume| Ok(noted && volume.is_noted()?))
+    }
+
+    /// A device whose writes fail again and again, so that new writes are refused.
+    pub(crate) fn failing_device(&self) -> Option<TargetId> {
+        self.volumes.iter().find(|volume| volume.is_failing).map(|volume| volume.space.target)
     }
 
     /// True if nothing is in flight and all buffers are on the device.

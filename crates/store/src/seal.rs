@@ -21,8 +21,11 @@
 //!
 //! ```text
 //! magic u32 | checksum u32 | id of the device u64 | number u64 | bounds
-//! | losses: blocks u64 | bytes u64 | records u64                                                      little-endian
+//! | losses: blocks u64 | bytes u64 | records u64 | note: number u64, 32 bytes                         little-endian
 //! ```
+//!
+//! A mark also holds a note of the store's owner. A new note counts as written when both slots have it, so damage to
+//! one slot, or to any block, cannot bring back an earlier note.
 
 use crate::Losses;
 use crate::record::{checksum, u32_at, u64_at};
@@ -202,7 +205,19 @@ impl Evidence {
 
 const MARK_MAGIC: u32 = 0xf1a5_3a2c;
 const LOSSES_AT: usize = 24 + BOUNDS;
-const MARK_BYTES: usize = LOSSES_AT + 24;
+const NOTE_AT: usize = LOSSES_AT + 24;
+const MARK_BYTES: usize = NOTE_AT + 8 + NOTE_BYTES;
+
+/// Bytes of the text of a [`Note`].
+pub(crate) const NOTE_BYTES: usize = 32;
+
+/// A note of the store's owner, which marks hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Note {
+    /// Increases with each note of the store; 0: there is no note.
+    pub(crate) number: u64,
+    pub(crate) text: [u8; NOTE_BYTES],
+}
 
 /// Distance between the starts of a space's two marks, bytes.
 pub(crate) const SLOT_BYTES: u64 = 4096;
@@ -218,6 +233,7 @@ pub(crate) struct Mark {
     pub(crate) bounds: Bounds,
     /// All losses that were accepted since the device was formatted.
     pub(crate) losses: Losses,
+    pub(crate) note: Note,
 }
 
 impl Mark {
@@ -232,8 +248,9 @@ impl Mark {
         out[..4].copy_from_slice(&MARK_MAGIC.to_le_bytes());
         let mut put = |at: usize, number: u64| out[at..at + 8].copy_from_slice(&number.to_le_bytes());
         let Losses { blocks, bytes, records } = self.losses;
-        [(8, id), (16, self.number)].into_iter().for_each(|(at, number)| put(at, number));
+        [(8, id), (16, self.number), (NOTE_AT, self.note.number)].into_iter().for_each(|(at, number)| put(at, number));
         (LOSSES_AT..).step_by(8).zip([blocks, bytes, records]).for_each(|(at, number)| put(at, number));
+        out[NOTE_AT + 8..MARK_BYTES].copy_from_slice(&self.note.text);
         self.bounds.write(&mut out[24..]);
         let sum = crc32fast::hash(&out[8..MARK_BYTES]);
         out[4..8].copy_from_slice(&sum.to_le_bytes());
@@ -251,7 +268,14 @@ impl Mark {
         }
         let [blocks, bytes_lost, records] = [0, 8, 16].map(|at| u64_at(bytes, LOSSES_AT + at));
         let bounds = Bounds::read(&bytes[24..]).filter(|_| u64_at(bytes, 16) < NUMBER_MAX).ok_or(())?;
-        Ok(Some(Self { number: u64_at(bytes, 16), bounds, losses: Losses { blocks, bytes: bytes_lost, records } }))
+        let losses = Losses { blocks, bytes: bytes_lost, records };
+        let text = bytes[NOTE_AT + 8..].try_into().map_err(|_| ())?;
+        Ok(Some(Self {
+            number: u64_at(bytes, 16),
+            bounds,
+            losses,
+            note: Note { number: u64_at(bytes, NOTE_AT), text },
+        }))
     }
 
     /// The marks in both slots, older first, and the number of missing or damaged marks. If both slots are empty, no
@@ -347,7 +371,8 @@ mod mark_tests {
         let mut bytes = vec![0; MARKS_BYTES as usize];
         assert_eq!(Mark::read_both(&bytes, 9), (Vec::new(), 0));
         let losses = Losses { blocks: 1, bytes: 1 << 40, records: 3 };
-        let marks = [7, 8].map(|number| Mark { number, bounds: Bounds { sequence: 4, ..Bounds::default() }, losses });
+        let (bounds, note) = (Bounds { sequence: 4, ..Bounds::default() }, Note { number: 2, text: [6; NOTE_BYTES] });
+        let marks = [7, 8].map(|number| Mark { number, bounds, losses, note });
         for mark in marks {
             mark.write(&mut bytes[mark.slot() as usize..][..512], 9);
         }

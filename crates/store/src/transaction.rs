@@ -110,9 +110,6 @@ pub struct Write {
     pub answers_each: bool,
     /// True if the reply must contain the record as stored on the device, for a replica.
     pub wants_image: bool,
-    /// True if the write is executed even while other writes are refused for lack of space. The reply then waits until
-    /// the record is on the device.
-    pub is_vital: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]

@@ -24,10 +24,14 @@ impl LoopDevice {
 
     /// A device of `size_bytes` zeros. `options` go to losetup. `None`, with a message, without root.
     pub fn new(bench: &Bench, size_bytes: u64, options: &[&str]) -> Option<Self> {
+        Self::on(bench.path("image"), size_bytes, options)
+    }
+
+    /// As [`Self::new`], with the file `image`.
+    pub fn on(image: PathBuf, size_bytes: u64, options: &[&str]) -> Option<Self> {
         if fs::metadata("/proc/self").unwrap().uid() != 0 {
             return skip("a loop device needs root");
         }
-        let image = bench.path("image");
         File::create(&image).unwrap().set_len(size_bytes).unwrap();
         let arguments = [options, &["--find", "--show", image.to_str().unwrap()]].concat();
         // Another program may take the free device between the search and its use.

@@ -447,8 +447,75 @@ fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
     let mut bench = Bench::on(&namespace, &[space], drive("sim:capacity=64MiB+gone-at-s=1"));
     assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
     bench.run(1_000);
-    assert_eq!(bench.ask(2, Work::Write(write(b"y", Exists::Any))).result, ResultCode::SERVER_ERROR);
+    // Reads see the record, and a retry may write it: in doubt.
+    assert_eq!(bench.ask(2, Work::Write(write(b"y", Exists::Any))).result, ResultCode::TIMEOUT);
+    assert_eq!((value(&bench.ask(2, Work::ReadAll)), bench.store.failing_device()), (b"y".to_vec(), Some(0)));
+    // Later writes have no effect.
+    assert_eq!(bench.ask(2, Work::Write(write(b"z", Exists::Any))).result, ResultCode::SERVER_ERROR);
+    assert_eq!(value(&bench.ask(2, Work::ReadAll)), b"y");
     let Remark { device, text } = bench.store.take_remark().unwrap();
     assert!(device == Some(0) && text.starts_with("write block 0 could not be written - "), "{text}");
     assert_eq!(bench.store.statistics().devices[0].errors, 5);
+}
+
+fn note(number: u64) -> Note {
+    Note { number, text: [number as u8; crate::NOTE_BYTES] }
+}
+
+/// The spaces of two devices.
+fn two_spaces() -> [Space; 2] {
+    [0, 1].map(|target| Space { target, range: 0..16 * BLOCK, id: 9 + u64::from(target), ..space() })
+}
+
+/// A store on two devices with two notes, the second in place of the first.
+fn noted() -> Bench {
+    let models = [0, 1].map(|_| QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1));
+    let engine = SimEngine::holding(models.to_vec(), [0, 1].map(|_| Contents::new(512, 1)).to_vec());
+    let mut bench = Bench::on(&namespace(), &two_spaces(), engine);
+    assert_eq!((bench.store.note(), bench.store.is_noted()), (Ok(Note::default()), Ok(true)));
+    for number in [1, 2] {
+        bench.store.set_note(note(number), &mut bench.engine);
+        assert_eq!(bench.store.is_noted(), Ok(false));
+        // Writes go on meanwhile.
+        (0..20).for_each(|key| bench.submit(key, key, Work::Write(write(&[1; 3_000], Exists::Any))));
+        while bench.store.is_noted() == Ok(false) {
+            let until_ns = bench.engine.now() + 1_000_000;
+            bench.step(until_ns);
+        }
+    }
+    bench.write_out();
+    bench
+}
+
+#[test]
+fn a_note_is_in_both_slots_of_every_device_once_it_counts_as_written() {
+    let slots = [0, 1].map(|target| [0, 4096].map(|slot| (target, MARKS + slot)));
+    let slots = slots.as_flattened();
+    let found = |destroyed: &dyn Fn(usize) -> bool| {
+        let mut bench = noted();
+        for (at, (target, offset)) in slots.iter().enumerate().filter(|(at, _)| destroyed(*at)) {
+            let mut buf = IoEngine::buffer(&mut bench.engine, 512).unwrap();
+            buf[..512].fill(7);
+            let (token, kind) = (1_000 + at as u32, OpKind::Write);
+            IoEngine::submit(&mut bench.engine, Op { token, target: *target, ..Op::new(kind, *offset, 512, buf) });
+        }
+        bench.run(1_000);
+        Bench::on(&namespace(), &two_spaces(), bench.engine).store.note()
+    };
+    assert_eq!(found(&|_| false), Ok(note(2)));
+    for left in 0..slots.len() {
+        assert_eq!(found(&|at| at != left), Ok(note(2)), "only slot {left} is left");
+    }
+    assert_eq!(found(&|_| true), Err(()), "a lost note is not the same as none");
+}
+
+#[test]
+fn a_note_that_cannot_be_written_is_refused_and_writes_do_not_wait_for_it() {
+    let space = Space { range: 0..1 << 20, ..space() };
+    let mut bench = Bench::on(&namespace(), &[space], drive("sim:capacity=64MiB+bad=32MiB-33MiB"));
+    bench.store.set_note(note(1), &mut bench.engine);
+    bench.run(1_000);
+    assert_eq!(bench.store.is_noted(), Err(()));
+    assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
+    bench.write_out();
 }

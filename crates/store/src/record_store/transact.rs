@@ -71,7 +71,7 @@ impl Store {
                 if is_too_long || write.key.len() > KEY_BYTES_MAX {
                     return refuse(ResultCode::PARAMETER);
                 }
-                match self.refusal(&transaction.digest).filter(|_| !write.is_vital) {
+                match self.refusal(&transaction.digest) {
                     Some(ResultCode::OUT_OF_SPACE)
                         if self.may_defer() && self.is_reclaiming() && !self.stops_writes() =>
                     {
@@ -182,15 +182,7 @@ impl Store {
             key: &own_or_old(&write.key, old_record.map(|old| old.key)),
             body: &applied.bins,
         };
-        let answer = self.save(number, &record, write.wants_image, reply, now_ns)?;
-        let location = self.index.get(&digest).map(|entry| entry.location);
-        match (answer, location.filter(|_| write.is_vital)) {
-            (Some(reply), Some(location)) => {
-                self.volumes[usize::from(location.volume)].answer_when_durable(location, number, reply);
-                Ok(None)
-            }
-            (answer, _) => Ok(answer),
-        }
+        self.save(number, &record, write.wants_image, reply, now_ns)
     }
 
     /// Writes a tombstone in the place of a record.

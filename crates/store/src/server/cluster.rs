@@ -7,7 +7,7 @@
 //! u8 0xfb | u8 kind | u16 namespace, result or mode | u32 bytes of the body | u64 number | body      little-endian
 //! ```
 
-use super::pair::ModeVersion;
+use super::pair::{Greeting, ModeVersion};
 use crate::wire::Malformed;
 use crate::{Digest, PARTITIONS, ResultCode, Version, digest};
 use sys::random::Random;
@@ -104,8 +104,8 @@ fn hash(number: u64) -> u64 {
 /// A message between nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum NodeMessage<'a> {
-    /// Node id, mode, number of the process, namespaces without records, and the settings that all nodes must share.
-    Hello { id: u64, mode_version: ModeVersion, process: u64, empty_namespaces: u32, common: &'a [u8] },
+    /// Node id, state of the node, and the settings that all nodes must share.
+    Hello { id: u64, greeting: Greeting, common: &'a [u8] },
     /// Asks for an answer with the same number.
     Ping { number: u64, mode_version: ModeVersion },
     /// The answer to a ping.
@@ -142,8 +142,11 @@ impl NodeMessage<'_> {
             body.iter().for_each(|part| out.extend_from_slice(part));
         };
         match *self {
-            NodeMessage::Hello { id, mode_version, process, empty_namespaces, common } => {
-                put(0, mode_version.number(), id, &[&process.to_le_bytes(), &empty_namespaces.to_le_bytes(), common]);
+            NodeMessage::Hello { id, greeting, common } => {
+                let Greeting { process, mode_version, empty_namespaces, pairings } = greeting;
+                let (process, pairings) = (process.to_le_bytes(), pairings.to_le_bytes());
+                let body = [&process[..], &pairings, &empty_namespaces.to_le_bytes(), common];
+                put(0, mode_version.number(), id, &body);
             }
             NodeMessage::Image { number, namespace, digest, image } => put(1, namespace, number, &[&digest, image]),
             NodeMessage::Done { number, result } => put(2, result.0.into(), number, &[]),
@@ -184,9 +187,13 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malform
     let parse_mode_version = || ModeVersion::of(word).ok_or(INVALID_NODE_MESSAGE);
     let message = match kind {
         0 => {
-            let process = u64::from_le_bytes(take_field(&mut body)?);
-            let (empty_namespaces, common) = (u32::from_le_bytes(take_field(&mut body)?), body);
-            NodeMessage::Hello { id: number, mode_version: parse_mode_version()?, process, empty_namespaces, common }
+            let greeting = Greeting {
+                process: u64::from_le_bytes(take_field(&mut body)?),
+                pairings: u64::from_le_bytes(take_field(&mut body)?),
+                empty_namespaces: u32::from_le_bytes(take_field(&mut body)?),
+                mode_version: parse_mode_version()?,
+            };
+            NodeMessage::Hello { id: number, greeting, common: body }
         }
         1 => NodeMessage::Image { number, namespace: word, digest: take_field(&mut body)?, image: body },
         2 => NodeMessage::Done { number, result: ResultCode(word as u8) },
@@ -239,9 +246,12 @@ mod tests {
         let all = [
             NodeMessage::Hello {
                 id: 7,
-                mode_version: word(Mode::Starting),
-                process: 5,
-                empty_namespaces: 6,
+                greeting: Greeting {
+                    process: 5,
+                    mode_version: word(Mode::Leaving),
+                    empty_namespaces: 6,
+                    pairings: 1 << 50,
+                },
                 common: b"a\nb",
             },
             NodeMessage::Ping { number: 8, mode_version: word(Mode::Paired) },
@@ -275,7 +285,7 @@ mod tests {
             header.resize(64, 0);
             header
         };
-        let no_mode = [&[MAGIC, 5, 11][..], &[0; 61]].concat();
+        let no_mode = [&[MAGIC, 5, 13][..], &[0; 61]].concat();
         for wrong in [
             no_mode,
             header(0, 11),

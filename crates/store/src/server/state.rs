@@ -3,11 +3,11 @@
 //! A mailbox is a lock-free queue of messages for the thread of a core, with a wake-up if the thread sleeps.
 
 use super::cluster::Cluster;
-use super::pair::{self, DeviceContents, Mode, Pair};
+use super::pair::{DeviceContents, Mode, Pair};
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Transactions};
 use crate::wire::{self, Command, MessageError};
-use crate::{DeviceHeader, Digest, IoCounts, IoSnapshot, Losses, PARTITIONS, Reply, Transaction};
+use crate::{DeviceHeader, IoCounts, IoSnapshot, Losses, PARTITIONS, Reply, Transaction};
 use crossbeam_queue::SegQueue;
 use device::target::Target;
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -119,8 +119,6 @@ pub struct State {
     pub(super) last_warning: Mutex<Option<(u64, Mode, Mode)>>,
     /// Number of this process: the time of its start, ns since 1970.
     pub(super) process: u64,
-    /// Digest of the record with this node's mode, which no client writes.
-    pub(super) record_digest: Digest,
     /// Numbers of requests and of failed requests, when the link to a node was lost.
     pub(super) requests_at_loss: Mutex<Option<[u64; 2]>>,
     /// Counts of the I/O of all stores.
@@ -158,7 +156,6 @@ impl State {
             pair: Pair::new(&setup.cluster, has_copies, cores),
             last_warning: Mutex::default(),
             process: since_1970.as_nanos() as u64,
-            record_digest: pair::record_digest(),
             requests_at_loss: Mutex::default(),
             began,
             mailboxes: (0..cores).map(|_| Mailbox::new()).collect(),

@@ -150,7 +150,7 @@ pub(crate) struct Volume {
     /// When the last write ended.
     idle_since_ns: u64,
     /// True after too many failures of a write: the device is considered read-only.
-    is_failing: bool,
+    pub(crate) is_failing: bool,
     /// True if writes are permanently refused.
     pub(crate) refuses_writes: bool,
     /// Counters that `blocks` and other fields do not hold.

@@ -8,7 +8,7 @@ use super::{Buffer, Piece, Purpose, Volume};
 use crate::index::RecordLocation;
 use crate::io::{Io, OpPurpose};
 use crate::record::UNIT;
-use crate::seal::{Bounds, Evidence, Mark, Seal};
+use crate::seal::{Bounds, Evidence, Mark, Note, Seal};
 use crate::{Disk, Losses, Replies, Reply, ResultCode};
 use std::collections::BTreeSet;
 use sys::op::{Completion, OpKind};
@@ -18,6 +18,9 @@ const WRITES_MAX: usize = 4;
 
 /// Number of failures of a write after which clients get an error, and maximum number of attempts to write a mark.
 const TRIES: u32 = 5;
+
+/// Number of slots of the marks.
+const SLOTS: usize = 2;
 
 /// Delay before the retry of a failed write, ns: multiplied by the number of failures.
 const RETRY_NS: u64 = 10_000_000;
@@ -78,6 +81,10 @@ impl Volume {
     fn write(&mut self, now_ns: u64, io: &mut Io, disk: &mut impl Disk) -> u64 {
         let mut next_ns = u64::MAX;
         let mut at = 0;
+        // A mark is written while no write is in flight, so new writes wait for a mark with a new note.
+        if self.has_news() && self.is_noted().is_ok() {
+            return next_ns;
+        }
         while self.writes_in_flight < WRITES_MAX && io.may_begin() {
             let Some(number) = self.queue.get(at).copied() else { break };
             let Some(buffer) = &self.buffers[number as usize] else {
@@ -152,9 +159,9 @@ impl Volume {
             buffer.retry_ns = completion.completed_ns + RETRY_NS * u64::from(buffer.failures.min(100));
             let is_failing = buffer.failures >= TRIES && buffer.purpose != Purpose::Renewal;
             if is_failing {
-                replies.extend(
-                    buffer.replies.drain(..).map(|(_, number, _)| (number, Reply::of(ResultCode::SERVER_ERROR))),
-                );
+                // In doubt: reads already see the record, and a retry may still write it.
+                let in_doubt = Reply::of(ResultCode::TIMEOUT);
+                replies.extend(buffer.replies.drain(..).map(|(_, number, _)| (number, in_doubt.clone())));
             }
             let remark = (is_failing && !self.is_failing).then(|| {
                 format!(
@@ -237,6 +244,13 @@ pub(super) struct Marks {
     last_mark: Mark,
     is_in_flight: bool,
     failures: u32,
+    /// The note that the marks must hold, and the number of slots that have it.
+    note: Note,
+    noted_slots: usize,
+    /// True if the cold start found no valid mark of a store with records.
+    are_lost: bool,
+    /// True if the log has a line about the last failures.
+    are_logged: bool,
     /// True if a mark has to be written as soon as the volume is at rest.
     is_hurried: bool,
     /// True if a mark has to be written at once, before any block gets an empty header.
@@ -260,6 +274,8 @@ impl Volume {
         self.incomplete_sequences = open_blocks.map(|block| block.sequence).collect();
         self.blocks.start(used, blocks_to_renew);
         self.marks.last_mark = mark.unwrap_or_default();
+        (self.marks.note, self.marks.noted_slots) = (self.marks.last_mark.note, SLOTS);
+        self.marks.are_lost = mark.is_none() && used > 0;
         self.marks.is_urgent = used == 0;
         self.blocks.announce(&self.marks.last_mark.bounds);
     }
@@ -267,6 +283,22 @@ impl Volume {
     /// The greatest number of a block or mark that the cold start found.
     pub(crate) fn number_max(&self) -> u64 {
         self.sequence.max(self.marks.last_mark.number)
+    }
+
+    /// The note in the marks; `None` if the marks are lost.
+    pub(crate) fn note(&self) -> Option<Note> {
+        (!self.marks.are_lost).then_some(self.marks.note)
+    }
+
+    /// Starts to write a note into both slots of the marks.
+    pub(crate) fn set_note(&mut self, note: Note) {
+        (self.marks.note, self.marks.noted_slots, self.marks.failures) = (note, 0, 0);
+    }
+
+    /// True once both slots have the note. Errors: the marks cannot be written.
+    pub(crate) fn is_noted(&self) -> Result<bool, ()> {
+        let fails = self.refuses_writes || self.marks.failures >= TRIES;
+        if fails && self.marks.noted_slots < SLOTS { Err(()) } else { Ok(self.marks.noted_slots >= SLOTS) }
     }
 
     /// All losses that were accepted.
@@ -299,9 +331,14 @@ impl Volume {
             && is_marked
     }
 
-    /// True if the bounds differ from those of the last mark, or if the second slot is still empty.
+    /// True if the bounds differ from those of the last mark, or if a slot is still empty or has an earlier note.
     fn needs_mark(&self, bounds: &Bounds) -> bool {
-        *bounds != self.marks.last_mark.bounds || self.marks.last_mark.number == 1
+        *bounds != self.marks.last_mark.bounds || self.marks.last_mark.number == 1 || self.has_news()
+    }
+
+    /// True if a slot of the marks has an earlier note.
+    fn has_news(&self) -> bool {
+        self.marks.noted_slots < SLOTS && self.marks.note.number > 0
     }
 
     /// Writes a mark if one is due. Returns the time of the next work.
@@ -315,7 +352,7 @@ impl Volume {
             let buffer = self.buffers[*number as usize].as_ref();
             buffer.is_some_and(|buffer| buffer.retry_ns <= now_ns && !self.may_be_written(buffer))
         });
-        let is_now = are_unannounced || self.marks.is_urgent || self.marks.last_mark.number == 1;
+        let is_now = are_unannounced || self.marks.is_urgent || self.marks.last_mark.number == 1 || self.has_news();
         if !is_now && (!self.active.is_empty() || !self.queue.is_empty()) {
             return u64::MAX;
         }
@@ -329,8 +366,8 @@ impl Volume {
         }
         let buf = if io.may_begin() { io.buffer(self.sector_bytes, disk) } else { None };
         let Some(mut buf) = buf else { return now_ns + REST_NS / 100 };
-        self.marks.last_mark =
-            Mark { number: self.marks.last_mark.number + 1, bounds, losses: self.marks.last_mark.losses };
+        let Mark { number, losses, .. } = self.marks.last_mark;
+        self.marks.last_mark = Mark { number: number + 1, bounds, losses, note: self.marks.note };
         self.marks.last_mark.write(&mut buf[..self.sector_bytes], self.space.id);
         (self.marks.is_in_flight, self.marks.is_hurried) = (true, false);
         let begin = self.space.marks_offset + self.marks.last_mark.slot();
@@ -349,7 +386,8 @@ impl Volume {
     pub(crate) fn on_marked(&mut self, completion: &Completion) -> Option<String> {
         self.marks.is_in_flight = false;
         if completion.outcome.is_done() {
-            (self.marks.failures, self.marks.is_urgent) = (0, false);
+            (self.marks.failures, self.marks.is_urgent, self.marks.are_logged) = (0, false, false);
+            self.marks.noted_slots += usize::from(self.marks.last_mark.note == self.marks.note);
             self.blocks.announce(&self.marks.last_mark.bounds);
             return None;
         }
@@ -359,7 +397,8 @@ impl Volume {
         self.marks.last_mark.number -= 1;
         self.marks.last_mark.bounds = Bounds::default();
         self.marks.is_hurried = true;
-        (self.marks.failures == TRIES).then(|| {
+        let is_logged = self.marks.failures < TRIES || std::mem::replace(&mut self.marks.are_logged, true);
+        (!is_logged).then(|| {
             self.marks.is_urgent = false;
             format!(
                 "the end-of-log mark could not be written - {} - the next start may mistake damage for a crash",

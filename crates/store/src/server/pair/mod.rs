@@ -13,7 +13,8 @@
 //! has the record. So each node has all acknowledged writes. A node that is ahead refuses the other node's writes, so
 //! the other node cannot acknowledge any, however late it learns of the takeover. Before a node acknowledges a write
 //! without the other node, it records on its own device that it is ahead. With that record, the node is ahead after a
-//! restart, too. Without that record, a starting node serves no partition until it knows the mode of the other node.
+//! restart, too ([`Mode::AheadUnused`] until it acknowledges anything, so that damage then leaves the other node in
+//! charge). Without that record, a starting node serves no partition until it knows the mode of the other node.
 //!
 //! **Migration.** A node that is behind passes all requests on to the node that is ahead, and both compare their
 //! records. The node that is ahead sends the records that differ (`shard::migration`) and, from the start of the
@@ -33,12 +34,16 @@
 //! node has no records there either, this node lacks nothing because of new devices, and continues as if the namespace
 //! did not exist. This information is valid while a node starts, because a starting node takes no records.
 //!
-//! **Damage** leaves older versions of records. The record of the mode may be older, too, if it was in the damaged
-//! store. A node that was paired gets all records from the other node ([`Mode::Damaged`]). A node that was ahead, or
+//! **Damage** leaves older versions of records. The record of the mode is kept apart from them, twice on each device. A
+//! node that was paired gets all records from the other node ([`Mode::Damaged`]). A node that was ahead, or
 //! may have been ([`Mode::MaybeAhead`]), follows a node that is ahead, or gives its records to a node without records.
 //! Otherwise both nodes wait, because no rule keeps every acknowledged write. A record that only this node has may be
 //! newer or older than the state of the other node. A record that only the other node has may have been lost or deleted
 //! here. The greater of two versions may be a write that nobody acknowledged.
+//!
+//! **Old copies.** Both nodes count their pairings, and record the number with the mode. A node whose devices were
+//! restored from a copy has a smaller number than the other node: it gets the records of the other node, and never
+//! passes its own on. Copies since the last pairing are not recognised.
 //!
 //! **A crash** before the mode is recorded hides neither new devices nor damage: the record of the mode identifies the
 //! devices for which it was written.
@@ -51,6 +56,9 @@
 //! the second node never does. A refusal that does not come from the node's host defeats the proof: from a firewall,
 //! through a forwarded port, or at an address that moved to another host.
 //!
+//! **Goodbye.** A node that ends in an orderly way, or because its drive fails, first answers its requests, then reports
+//! [`Mode::Leaving`]. From then on it acknowledges nothing, so the other node takes over at once.
+//!
 //! **Lease.** With `write-commit-level-override master`, an acknowledgement does not need the replica. Such a node
 //! acknowledges writes until [`LEASE_NS`] after it sent the last message that the other node answered in mode `Paired`.
 //! The node checks this at each acknowledgement, by its own monotonic clock. The first node takes over [`SILENCE_NS`]
@@ -61,9 +69,9 @@ mod mode;
 
 use super::cluster::Cluster;
 use super::state::lock;
-use crate::{Digest, digest};
-use mode::is_earlier;
-pub(super) use mode::{DeviceContents, DeviceIdentity, Mode, ModeRecord, ModeVersion};
+pub(super) use mode::{DeviceContents, Mode, ModeRecord, ModeVersion};
+use mode::{DeviceIdentity, is_earlier};
+use std::cmp::Ordering as Order;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -85,17 +93,8 @@ const STOPPED_NS: u64 = 2 * SECOND_NS;
 /// Time between two pings of the other node, ns.
 pub(super) const PING_NS: u64 = SECOND_NS / 5;
 
-/// Set, key and bin of the record with this node's mode, which no client writes.
-pub(super) const RECORD_SET: &[u8] = b"<flashproof";
-const RECORD_KEY: &[u8] = b"ahead";
-pub(super) const RECORD_BIN: &[u8] = b"mode";
-
 /// Value of `recorded` if the mode on the device is unknown.
 const UNRECORDED: u8 = u8::MAX;
-
-pub(super) fn record_digest() -> Digest {
-    digest(RECORD_SET, 0, RECORD_KEY)
-}
 
 #[derive(Debug, Default)]
 struct PairState {
@@ -118,6 +117,10 @@ struct PairState {
     drained_cores: HashSet<usize>,
     /// This node's devices, as found at its start.
     devices: DeviceIdentity,
+    /// Number of times that the nodes were paired, according to this node and to the other node.
+    pairings: [u64; 2],
+    /// True if this node took over and has acknowledged nothing since.
+    is_unused: bool,
 }
 
 impl PairState {
@@ -127,6 +130,28 @@ impl PairState {
         let [own_empty, peer_empty] = self.empty_namespaces;
         [own_empty & !peer_empty == 0, peer_empty & !own_empty == 0]
     }
+
+    /// `Less` if this node's devices hold an older state than the other node's devices.
+    fn age(&self) -> Order {
+        self.pairings[0].cmp(&self.pairings[1])
+    }
+
+    /// Number of the next pairing, the same on both nodes.
+    fn next_pairing(&self) -> u64 {
+        self.pairings[0].max(self.pairings[1]) + 1
+    }
+}
+
+/// First message of a node on a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Greeting {
+    /// Number of the process.
+    pub process: u64,
+    pub mode_version: ModeVersion,
+    /// Bits of the node's namespaces without records.
+    pub empty_namespaces: u32,
+    /// Number of times that the nodes were paired.
+    pub pairings: u64,
 }
 
 /// The state of this node, which all threads share.
@@ -196,8 +221,12 @@ impl Pair {
             state.was_fresh = old_mode == Mode::Fresh;
         }
         state.empty_namespaces[0] = 0;
+        state.is_unused = false;
+        if mode == Mode::Paired {
+            state.pairings = [state.next_pairing(); 2];
+        }
         self.mode_number.store(self.word().next(mode).number(), Ordering::SeqCst);
-        if old_mode == Mode::Paired {
+        if old_mode == Mode::Paired && mode != Mode::Leaving {
             self.takeover_changes.store(self.word().changes, Ordering::SeqCst);
         }
         state.compared_cores.iter_mut().for_each(HashSet::clear);
@@ -232,33 +261,42 @@ impl Pair {
         let recorded = contents.recorded.filter(|of| of.devices == contents.devices || mode == Some(Mode::Behind));
         self.recorded_mode.store(recorded.map_or(UNRECORDED, |of| of.mode as u8), Ordering::SeqCst);
         let mut state = lock(&self.state);
-        state.devices = contents.devices;
+        (state.devices, state.pairings[0]) = (contents.devices, contents.recorded.map_or(0, |of| of.pairings));
         let mode = mode.map(|mode| self.set(&mut state, mode));
+        let is_unused = contents.recorded.is_some_and(|of| of.mode == Mode::AheadUnused);
+        state.is_unused = is_unused && mode == Some(Mode::Ahead);
         let takes_none = !matches!(mode, Some(Mode::Ahead | Mode::Behind));
         state.empty_namespaces[0] = if takes_none { contents.empty() } else { 0 };
         mode
     }
 
-    /// Bits of the namespaces without records on this node, for the other node.
-    pub(super) fn empty(&self) -> u32 {
-        lock(&self.state).empty_namespaces[0]
+    /// The greeting of this node's process.
+    pub(super) fn greeting(&self, process: u64) -> Greeting {
+        // The empty namespaces are valid only while the node starts, so they are read before the mode.
+        let (empty_namespaces, pairings) = {
+            let state = lock(&self.state);
+            (state.empty_namespaces[0], state.pairings[0])
+        };
+        Greeting { process, mode_version: self.reported_mode(), empty_namespaces, pairings }
+    }
+
+    /// Numbers of the last pairing, according to this node and to the other node.
+    pub(super) fn pairings(&self) -> [u64; 2] {
+        lock(&self.state).pairings
     }
 
     /// True if the nodes would wait for each other for ever. `peer_mode`: the other node's mode.
     pub(super) fn is_stuck(&self, peer_mode: Mode) -> bool {
-        let covers = lock(&self.state).covers();
-        self.mode().is_stuck(peer_mode, covers)
+        let (covers, age) = {
+            let state = lock(&self.state);
+            (state.covers(), state.age())
+        };
+        self.mode().is_stuck(peer_mode, covers, age)
     }
 
-    /// Handles the greeting of a process of the other node. `empty_namespaces`: bits of the other node's namespaces
-    /// without records. Returns this node's new mode, if the mode changes.
-    pub(super) fn on_greeting(
-        &self,
-        process: u64,
-        mode_version: ModeVersion,
-        empty_namespaces: u32,
-        now_ns: u64,
-    ) -> Option<Mode> {
+    /// Handles the greeting of a process of the other node. Returns this node's new mode, if the mode changes.
+    pub(super) fn on_greeting(&self, greeting: Greeting, now_ns: u64) -> Option<Mode> {
+        let Greeting { process, mode_version, empty_namespaces, pairings } = greeting;
         let mut state = lock(&self.state);
         let old_process = state.process.replace(process);
         let is_new = old_process.is_some_and(|before| before != process);
@@ -266,6 +304,8 @@ impl Pair {
             state.peer_mode_version = None;
             self.answered_ns.store(0, Ordering::SeqCst);
             state.compared_cores.iter_mut().for_each(HashSet::clear);
+            // From now on, both nodes count the same pairings.
+            state.pairings[1] = pairings;
         }
         if is_new && matches!(self.mode(), Mode::Ahead | Mode::Handing) {
             self.set(&mut state, Mode::Ahead);
@@ -307,7 +347,8 @@ impl Pair {
             return None;
         }
         state.peer_mode_version = Some(mode_version);
-        let new_mode = self.mode().next(mode_version.mode, self.is_first, is_new, state.covers())?;
+        let mode = if state.is_unused { Mode::AheadUnused } else { self.mode() };
+        let new_mode = mode.next(mode_version.mode, self.is_first, is_new, state.covers(), state.age())?;
         // The other node made exactly two mode changes after the comparison: to `Handing` and to `Paired`. So no other
         // comparison was in between.
         let has_all =
@@ -315,7 +356,9 @@ impl Pair {
         if self.mode() == Mode::Behind && !has_all {
             return None;
         }
-        Some(self.set(state, new_mode))
+        let new_mode = self.set(state, new_mode);
+        state.is_unused = new_mode == Mode::Ahead && mode_version.mode == Mode::Leaving;
+        Some(new_mode)
     }
 
     /// Takes over if the other node is gone. After a takeover, returns the time of the other node's last message.
@@ -338,7 +381,35 @@ impl Pair {
             return None;
         }
         self.set(&mut state, Mode::Ahead);
+        state.is_unused = true;
         Some(last_report_ns)
+    }
+
+    /// Begins to acknowledge writes and linearizable reads without the other node, as soon as that is recorded.
+    pub(super) fn begin_use(&self) {
+        lock(&self.state).is_unused = false;
+    }
+
+    /// True if the other node takes over when this node leaves.
+    pub(super) fn may_leave(&self, now_ns: u64) -> bool {
+        self.takes_over
+            && match self.mode() {
+                Mode::Paired => self.has_lease(now_ns),
+                mode => mode == Mode::Behind,
+            }
+    }
+
+    /// Leaves the partitions to the other node, before this node ends. Returns the new mode.
+    pub(super) fn leave(&self) -> Option<Mode> {
+        let mut state = lock(&self.state);
+        let may_end = self.takes_over && matches!(self.mode(), Mode::Paired | Mode::Behind);
+        may_end.then(|| self.set(&mut state, Mode::Leaving))
+    }
+
+    /// True unless the other node has yet to learn that this node leaves.
+    pub(super) fn is_relieved(&self) -> bool {
+        let peer_mode = lock(&self.state).peer_mode_version.map(|version| version.mode);
+        self.mode() != Mode::Leaving || matches!(peer_mode, Some(Mode::Deciding | Mode::Ahead | Mode::Handing))
     }
 
     /// True if a write must wait in this mode: in `Ahead` until the mode is recorded, in `Handing` until the other node
@@ -353,14 +424,16 @@ impl Pair {
 
     /// True if the current mode is on the device.
     pub(super) fn is_recorded(&self) -> bool {
-        self.recorded_mode.load(Ordering::SeqCst) == self.mode() as u8
+        let (recorded, mode) = (self.recorded_mode.load(Ordering::SeqCst), self.mode());
+        recorded == mode as u8 || mode == Mode::Ahead && recorded == Mode::AheadUnused as u8
     }
 
     /// The mode that has to be on the device.
     fn wanted(&self) -> Option<Mode> {
         match self.mode() {
-            Mode::Starting | Mode::Fresh => None,
+            Mode::Starting | Mode::Fresh | Mode::Leaving => None,
             Mode::Handing => (lock(&self.state).drained_cores.len() == self.cores).then_some(Mode::Paired),
+            Mode::Ahead if lock(&self.state).is_unused => Some(Mode::AheadUnused),
             mode => Some(mode),
         }
     }
@@ -387,7 +460,10 @@ impl Pair {
 
     /// The record of a mode.
     pub(super) fn record_of(&self, mode: Mode) -> ModeRecord {
-        ModeRecord { mode, devices: lock(&self.state).devices }
+        let state = lock(&self.state);
+        let is_next = mode == Mode::Paired && self.mode() == Mode::Handing;
+        let pairings = if is_next { state.next_pairing() } else { state.pairings[0] };
+        ModeRecord { mode, devices: state.devices, pairings }
     }
 
     /// Ends the recording. `mode`: the mode that is on the device; `None`: unknown. Returns this node's new mode, if

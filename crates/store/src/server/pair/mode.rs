@@ -1,15 +1,17 @@
 //! Modes of a node in a pair, and the changes of mode that the other node's mode causes. Also the contents of this
 //! node's devices at the start, and the mode that follows from them.
 //!
-//! The record of the mode identifies the devices for which it was written. So a starting node recognises devices
-//! that were formatted after the mode was recorded, and losses that were accepted after that, even if the node crashes
-//! several times before it records its mode again.
+//! The record of the mode is a note in the marks of the devices. It identifies the devices for which it was written. So
+//! a starting node recognises devices that were formatted after the mode was recorded, and losses that were accepted
+//! after that, even if the node crashes several times before it records its mode again.
 //!
 //! ```text
-//! sets of the devices u64 | write blocks lost in the record's store u64 | in other stores u64 | mode u8     big-endian
+//! sets of the devices u64 | lost write blocks u64 | pairings u64 | mode u8                                little-endian
 //! ```
-//!
-//! Earlier versions wrote the mode in the last of 8 bytes.
+
+use crate::NOTE_BYTES;
+use crate::record::u64_at;
+use std::cmp::Ordering;
 
 /// Mode of a node in a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,12 +41,30 @@ pub enum Mode {
     /// Starting, and lacks records because of damage or a replaced device. The node was ahead, or may have been,
     /// because its recorded mode may be lost, too.
     MaybeAhead,
+    /// Ends, because of a signal or because its drive fails: serves no partition, and the other node takes over.
+    Leaving,
+    /// Recorded by a node that took over and acknowledged nothing since: the other node has all records, too.
+    AheadUnused,
 }
 
 impl Mode {
     pub(in crate::server) fn of(number: u8) -> Option<Self> {
         use Mode::*;
-        let all = [Starting, Paired, Ahead, Behind, Fresh, Damaged, Handing, Deciding, New, NewAhead, MaybeAhead];
+        let all = [
+            Starting,
+            Paired,
+            Ahead,
+            Behind,
+            Fresh,
+            Damaged,
+            Handing,
+            Deciding,
+            New,
+            NewAhead,
+            MaybeAhead,
+            Leaving,
+            AheadUnused,
+        ];
         all.get(usize::from(number)).copied()
     }
 
@@ -53,28 +73,42 @@ impl Mode {
         matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
     }
 
+    /// True for a node that lacks records of the other node, or may lack them.
+    pub(in crate::server) fn lacks_records(self) -> bool {
+        matches!(self, Mode::Behind | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
+    }
+
     /// New mode of this node after the other node reported the mode `peer_mode`; `None`: no change. `is_first`: this
     /// node is the first of the list. `is_new`: the other node has restarted. `own_covers`: the other node also lacks
     /// records in every namespace in which this node has no records; `peer_covers`: the same with the nodes exchanged.
+    /// `age`: `Less` if this node's devices hold an older state than the other node's, `Greater` if a newer state.
     pub(super) fn next(
         self,
         peer_mode: Self,
         is_first: bool,
         is_new: bool,
         [own_covers, peer_covers]: [bool; 2],
+        age: Ordering,
     ) -> Option<Self> {
         use Mode::*;
+        // An older copy of a node's devices must not win over newer records.
+        let wins = age.is_gt() || age.is_eq() && is_first;
         Some(match (self, peer_mode) {
+            (_, Ahead) if age.is_gt() => return None,
+            (AheadUnused, Starting) if age.is_lt() => Starting,
+            (_, Starting | Damaged | New | Behind) if age.is_lt() => return None,
             // A node that was certainly ahead does not become behind: in that case both nodes took over.
             (Starting | Paired | Fresh | Damaged | New | MaybeAhead, Ahead) => Behind,
             // Each node has all acknowledged records.
             (Fresh, Fresh) if is_first => Ahead,
             // A node becomes ahead only if it has records in every namespace in which the other node has records.
-            (Starting, Starting) | (New, New) if own_covers && (is_first || !peer_covers) => Ahead,
+            (Starting, Starting) | (New, New) if own_covers && (wins || !peer_covers) => Ahead,
             (NewAhead, New | Starting) if own_covers => Ahead,
             (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,
             // A new process may have writes on its device that were never acknowledged.
             (Paired, Starting | Fresh | Damaged | New | Behind) if is_new => Ahead,
+            // The other node answers no request any more.
+            (Paired, Leaving) => Ahead,
             // The second node takes over only from a process that is gone.
             (Paired, MaybeAhead) if is_first => Ahead,
             // The other node took over, or may have, without this node's knowledge.
@@ -85,10 +119,16 @@ impl Mode {
         })
     }
 
-    /// True if two nodes in these modes would wait for each other for ever, because each lacks records.
-    pub(in crate::server) fn is_stuck(self, peer_mode: Self, covers: [bool; 2]) -> bool {
+    /// True if two nodes in these modes would wait for each other for ever, because each lacks records. `age` as in
+    /// [`Self::next`].
+    pub(in crate::server) fn is_stuck(self, peer_mode: Self, covers: [bool; 2], age: Ordering) -> bool {
         use Mode::*;
         match (self, peer_mode) {
+            // The older state answers requests, or the newer state lacks records.
+            (Ahead, Starting | Damaged | New) if age.is_lt() => true,
+            (Starting | Damaged | New, Ahead) if age.is_gt() => true,
+            (Starting, Damaged | New | Behind) if age.is_lt() => true,
+            (Damaged | New | Behind, Starting) if age.is_gt() => true,
             (Starting, Starting) | (New, New) => covers == [false; 2],
             (NewAhead, New | Starting) => !covers[0],
             (New | Starting, NewAhead) => !covers[1],
@@ -135,16 +175,13 @@ pub(super) fn is_earlier(changes: u16, other: u16) -> bool {
     changes.wrapping_sub(other) & 4095 >= 2048
 }
 
-const BYTES: usize = 25;
-
 /// Identity of the devices of all namespaces with two copies of each record.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub(in crate::server) struct DeviceIdentity {
     /// The sets of all namespaces, XORed. Formatting the devices of a namespace changes this number.
     pub(in crate::server) device_sets: u64,
-    /// Number of write blocks with accepted losses: in the store that has the record of the mode, and in all other
-    /// stores.
-    pub(in crate::server) lost_blocks: [u64; 2],
+    /// Number of write blocks with accepted losses.
+    pub(in crate::server) lost_blocks: u64,
 }
 
 /// Contents of the record of a mode.
@@ -152,25 +189,26 @@ pub(in crate::server) struct DeviceIdentity {
 pub(in crate::server) struct ModeRecord {
     pub(in crate::server) mode: Mode,
     pub(in crate::server) devices: DeviceIdentity,
+    /// Number of times that the nodes were paired. The greater of two nodes' numbers belongs to the newer state.
+    pub(in crate::server) pairings: u64,
 }
 
 impl ModeRecord {
-    pub(in crate::server) fn read(bytes: &[u8]) -> Option<Self> {
-        let mode = Mode::of(*bytes.last()?)?;
-        let Some(bytes) = bytes.first_chunk::<BYTES>() else {
-            return Some(Self { mode, devices: DeviceIdentity::default() });
-        };
-        let [device_sets, here, elsewhere] =
-            [0, 8, 16].map(|at| bytes[at..at + 8].iter().fold(0, |number, byte| number << 8 | u64::from(*byte)));
-        Some(Self { mode, devices: DeviceIdentity { device_sets, lost_blocks: [here, elsewhere] } })
+    /// The record that stands for a record that is lost.
+    pub(in crate::server) const LOST: Self =
+        Self { mode: Mode::MaybeAhead, devices: DeviceIdentity { device_sets: 0, lost_blocks: 0 }, pairings: 0 };
+
+    pub(in crate::server) fn read(text: &[u8; NOTE_BYTES]) -> Option<Self> {
+        let [device_sets, lost_blocks, pairings] = [0, 8, 16].map(|at| u64_at(text, at));
+        Some(Self { mode: Mode::of(text[24])?, devices: DeviceIdentity { device_sets, lost_blocks }, pairings })
     }
 
-    pub(in crate::server) fn to_bytes(self) -> [u8; BYTES] {
-        let [here, elsewhere] = self.devices.lost_blocks;
-        let mut bytes = [self.mode as u8; BYTES];
-        let numbers = [self.devices.device_sets, here, elsewhere].map(u64::to_be_bytes);
-        bytes[..BYTES - 1].copy_from_slice(numbers.as_flattened());
-        bytes
+    pub(in crate::server) fn to_text(self) -> [u8; NOTE_BYTES] {
+        let mut text = [0; NOTE_BYTES];
+        let numbers = [self.devices.device_sets, self.devices.lost_blocks, self.pairings].map(u64::to_le_bytes);
+        text[..24].copy_from_slice(numbers.as_flattened());
+        text[24] = self.mode as u8;
+        text
     }
 }
 
@@ -198,9 +236,9 @@ impl DeviceContents {
         // A new namespace gets no records before the mode is recorded together with the namespace's set.
         let has_new = self.empty() != 0 && device_sets != self.devices.device_sets;
         let is_damaged = lost_blocks != self.devices.lost_blocks;
-        let is_first_empty = self.nonempty & self.replicated & self.replicated.wrapping_neg() == 0;
-        // In a damaged store, an older record of the mode may be left.
-        let has_lost_mode = lost_blocks[0] != self.devices.lost_blocks[0] || self.recorded.is_none() && is_first_empty;
+        // New devices of the first namespace have no record of the mode.
+        let has_lost_mode =
+            self.recorded.is_none() && self.nonempty & self.replicated & self.replicated.wrapping_neg() == 0;
         match self.recorded.map(|of| of.mode) {
             // A node without any record cannot serve outdated records.
             None | Some(Mode::Behind) if self.nonempty == 0 && !is_damaged => Some(Mode::Fresh),
@@ -212,6 +250,7 @@ impl DeviceContents {
             Some(Mode::Ahead) if has_new => Some(Mode::NewAhead),
             Some(Mode::Ahead) => Some(Mode::Ahead),
             Some(_) if has_new => Some(Mode::New),
+            Some(Mode::AheadUnused) => Some(Mode::Ahead),
             _ => None,
         }
     }

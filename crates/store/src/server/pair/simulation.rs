@@ -14,8 +14,8 @@ const NAMESPACES: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
 enum Message {
-    /// Process, mode, namespaces without records, and send time. An answer has the send time of the answered message.
-    Hello(u64, ModeVersion, u32, u64),
+    /// Greeting and send time. An answer has the send time of the answered message.
+    Hello(Greeting, u64),
     /// A ping or pong: process, mode, and send time as in `Hello`.
     Word(u64, ModeVersion, u64),
     /// The number identifies the answer.
@@ -48,8 +48,8 @@ struct Record {
 struct Device {
     recorded: Option<ModeRecord>,
     records: BTreeMap<usize, Record>,
-    /// The previous mode and the previous versions of the records, which damage brings back.
-    before: (Option<ModeRecord>, BTreeMap<usize, Record>),
+    /// The previous versions of the records, which damage brings back.
+    before: BTreeMap<usize, Record>,
     /// For each namespace: its set, and the number of blocks that each core lost.
     sets: [u64; NAMESPACES],
     lost: [[u64; CORES]; NAMESPACES],
@@ -62,11 +62,7 @@ impl Device {
 
     fn put(&mut self, key: usize, record: Record) {
         let before = self.records.insert(key, record);
-        before.and_then(|before| self.before.1.insert(key, before));
-    }
-
-    fn record(&mut self, recorded: ModeRecord) {
-        self.before.0 = self.recorded.replace(recorded);
+        before.and_then(|before| self.before.insert(key, before));
     }
 
     /// `namespaces`: number of namespaces in the configuration.
@@ -79,7 +75,7 @@ impl Device {
             recorded: self.recorded,
             devices: DeviceIdentity {
                 device_sets: self.sets[..namespaces].iter().fold(0, |sets, set| sets ^ set),
-                lost_blocks: [lost[0], lost[1..].iter().sum()],
+                lost_blocks: lost.iter().sum(),
             },
             replicated: (1 << namespaces) - 1,
             nonempty: (0..namespaces).filter(is_full).fold(0, |bits, namespace| bits | 1 << namespace),
@@ -204,7 +200,7 @@ impl Story {
         let Some(running) = self.running[at].take() else { return };
         self.died_ns[at] = self.now_ns;
         if let Some(mode) = running.recording.filter(|_| self.random.below(2) == 0) {
-            self.devices[at].record(running.pair.record_of(mode));
+            self.devices[at].recorded = Some(running.pair.record_of(mode));
         }
         for core in 0..CORES {
             self.lose(at, core);
@@ -238,8 +234,7 @@ impl Story {
         let answers = self.running[1 - at].is_some() && !self.is_cut && self.namespaces[0] == self.namespaces[1];
         let (Some(running), true) = (&self.running[at], answers) else { return };
         if self.links[at][core].is_none() {
-            let hello =
-                Message::Hello(running.process, running.pair.reported_mode(), running.pair.empty(), self.now_ns);
+            let hello = Message::Hello(running.pair.greeting(running.process), self.now_ns);
             self.links[at][core] = Some(VecDeque::from([hello]));
         }
     }
@@ -279,7 +274,7 @@ impl Story {
         let Some(running) = &mut self.running[at] else { return };
         match running.recording.take() {
             Some(mode) => {
-                self.devices[at].record(running.pair.record_of(mode));
+                self.devices[at].recorded = Some(running.pair.record_of(mode));
                 running.pair.end_record(Some(mode));
             }
             None => running.recording = running.pair.begin_record(),
@@ -349,15 +344,10 @@ impl Story {
             return self.lose(from, core);
         }
         match message {
-            Message::Hello(process, word, empty, sent_ns) => {
-                receiver.pair.on_greeting(process, word, empty, self.now_ns);
+            Message::Hello(greeting, sent_ns) => {
+                receiver.pair.on_greeting(greeting, self.now_ns);
                 self.greeted[to][core] = receiver.pair.word().changes;
-                answer.push(Message::Hello(
-                    receiver.process,
-                    receiver.pair.reported_mode(),
-                    receiver.pair.empty(),
-                    sent_ns,
-                ));
+                answer.push(Message::Hello(receiver.pair.greeting(receiver.process), sent_ns));
             }
             Message::Word(process, word, sent_ns) => {
                 receiver.pair.on_mode_reported(process, word, self.now_ns);
@@ -379,7 +369,7 @@ impl Story {
         let Some(receiver) = &self.running[to] else { return false };
         let is_ok = match receiver.pair.mode() {
             Mode::Behind => receiver.pair.is_recorded(),
-            Mode::Paired => true,
+            Mode::Paired | Mode::Leaving => true,
             _ => false,
         };
         let is_ok = is_ok && self.devices[to].get(key).version <= record.version;
@@ -407,9 +397,9 @@ impl Story {
         let Some(running) = &mut self.running[at] else { return };
         running.linked[core] = true;
         match message {
-            Message::Hello(process, word, empty, sent_ns) => {
-                running.pair.on_greeting(process, word, empty, self.now_ns);
-                running.pair.answered(process, word, sent_ns);
+            Message::Hello(greeting, sent_ns) => {
+                running.pair.on_greeting(greeting, self.now_ns);
+                running.pair.answered(greeting.process, greeting.mode_version, sent_ns);
             }
             Message::Word(process, word, sent_ns) => {
                 running.pair.on_mode_reported(process, word, self.now_ns);

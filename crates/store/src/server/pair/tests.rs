@@ -12,10 +12,10 @@ fn pair(own: usize) -> Pair {
     pair
 }
 
-/// Contents of the devices of four namespaces. `is_damaged`: a store without the record of the mode has losses.
+/// Contents of the devices of four namespaces. `is_damaged`: a store has losses.
 fn found(recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> DeviceContents {
-    let recorded = recorded.map(|mode| ModeRecord { mode, devices: DeviceIdentity::default() });
-    let devices = DeviceIdentity { lost_blocks: [0, is_damaged.into()], ..DeviceIdentity::default() };
+    let recorded = recorded.map(|mode| ModeRecord { mode, devices: DeviceIdentity::default(), pairings: 0 });
+    let devices = DeviceIdentity { lost_blocks: is_damaged.into(), ..DeviceIdentity::default() };
     DeviceContents { recorded, devices, replicated: 15, nonempty: if has_records { 15 } else { 0 } }
 }
 
@@ -31,7 +31,14 @@ fn hear(pair: &Pair, mode: Mode, now_ns: u64) -> Option<Mode> {
 }
 
 fn greet(pair: &Pair, process: u64, word: ModeVersion, now_ns: u64) -> Option<Mode> {
-    pair.on_greeting(process, word, 0, now_ns)
+    greet_without(pair, process, word, 0, now_ns)
+}
+
+/// As [`greet`], by a node without records in the namespaces of these bits.
+fn greet_without(pair: &Pair, process: u64, mode_version: ModeVersion, empty: u32, now_ns: u64) -> Option<Mode> {
+    // A process that was greeted before counts the same pairings.
+    let pairings = lock(&pair.state).pairings[0];
+    pair.on_greeting(Greeting { process, mode_version, empty_namespaces: empty, pairings }, now_ns)
 }
 
 /// Records this node's mode, if it has to be recorded.
@@ -102,6 +109,24 @@ fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_di
 }
 
 #[test]
+fn a_node_that_leaves_is_followed_at_once_and_never_serves_again() {
+    for own in [0, 1] {
+        let (node, other) = (paired(own), paired(1 - own));
+        assert!(node.may_leave(2 * S) && !node.may_leave(4 * S), "only while the other node answers");
+        assert_eq!((node.leave(), node.leave()), (Some(Mode::Leaving), None));
+        assert!(!node.is_relieved() && !node.must_record());
+        assert_eq!(node.role(&Cluster::new(vec![Node::new("a", 1), Node::new("b", 1)], own), 0, true), None);
+        assert_eq!(hear(&other, node.reported_mode().mode, 2 * S), Some(Mode::Ahead));
+        assert_eq!((hear(&node, Mode::Deciding, 2 * S), node.is_relieved()), (None, true));
+        assert_eq!((hear(&node, Mode::Ahead, 2 * S), takeover(&node, 2 * S, Some(2 * S))), (None, None));
+    }
+    // A node that is ahead has nobody who could take over.
+    let alone = paired(0);
+    takeover(&alone, S, None).unwrap();
+    assert_eq!((alone.may_leave(9 * S), alone.leave(), alone.is_relieved()), (false, None, true));
+}
+
+#[test]
 fn a_starting_node_never_takes_over_and_follows_one_that_is_ahead() {
     assert_eq!(takeover(&pair(0), S, Some(S)), None);
     let starting = pair(0);
@@ -117,6 +142,12 @@ fn a_node_that_took_over_is_ahead_when_that_is_recorded_and_after_a_restart() {
     takeover(&pair, S, None).unwrap();
     assert!(pair.must_wait(pair.word()) && pair.must_record());
     assert_eq!((pair.mode(), pair.reported_mode().mode), (Mode::Ahead, Mode::Deciding));
+    // Without a write, the other node has all records, too.
+    assert_eq!(pair.begin_record(), Some(Mode::AheadUnused));
+    pair.end_record(Some(Mode::AheadUnused));
+    assert!(!pair.must_record() && pair.must_wait(pair.word()) && pair.reported_mode().mode == Mode::Ahead);
+    pair.begin_use();
+    assert_eq!(pair.reported_mode().mode, Mode::Ahead);
     assert_eq!((pair.begin_record(), pair.begin_record()), (Some(Mode::Ahead), None));
     assert!(!pair.must_record() && pair.must_wait(pair.word()));
     assert_eq!(pair.end_record(None), None);
@@ -209,7 +240,7 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
 /// A node with records, and with new devices for the namespaces whose bits are set in `empty`.
 fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
     let pair = pair(own);
-    let devices = DeviceIdentity { device_sets: 1, lost_blocks: [0; 2] };
+    let devices = DeviceIdentity { device_sets: 1, lost_blocks: 0 };
     pair.started(DeviceContents { devices, nonempty: 15 & !empty, ..found(recorded, true, false) });
     pair
 }
@@ -241,34 +272,37 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
             let node = new(own, Some(recorded), empty);
             let word = ModeVersion { mode: other, changes: 1 };
             let what = format!("{:?} {own} without {empty} hears {other:?} without {others}", node.mode());
-            assert_eq!(node.on_greeting(7, word, others, S), mode, "{what}");
+            assert_eq!(greet_without(&node, 7, word, others, S), mode, "{what}");
         }
     }
     // The mode is the same after a restart, when the devices are not new any more.
     for (recorded, mode) in [(Mode::Paired, Mode::New), (Mode::Ahead, Mode::NewAhead)] {
         let node = new(0, Some(recorded), 2);
-        assert_eq!((node.mode(), node.begin_record(), node.empty()), (mode, Some(mode), 2));
+        assert_eq!((node.mode(), node.begin_record(), node.greeting(1).empty_namespaces), (mode, Some(mode), 2));
         let again = pair(0);
         again.started(without(2, mode));
-        assert_eq!((again.mode(), again.empty()), (mode, 2));
+        assert_eq!((again.mode(), again.greeting(1).empty_namespaces), (mode, 2));
     }
 }
 
 #[test]
 fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
-    let now = DeviceIdentity { device_sets: 7, lost_blocks: [2, 3] };
+    let now = DeviceIdentity { device_sets: 7, lost_blocks: 3 };
     let mode = |recorded: Option<ModeRecord>, full| {
         DeviceContents { recorded, devices: now, replicated: 6, nonempty: full }.mode()
     };
-    let with = |sets, lost| {
-        move |mode| Some(ModeRecord { mode, devices: DeviceIdentity { device_sets: sets, lost_blocks: lost } })
+    let with = |device_sets, lost_blocks| {
+        move |mode| Some(ModeRecord { mode, devices: DeviceIdentity { device_sets, lost_blocks }, pairings: 1 })
     };
-    let (same, new, here, elsewhere) = (with(7, [2, 3]), with(6, [2, 3]), with(7, [1, 3]), with(7, [2, 2]));
+    let (same, new, damaged) = (with(7, 3), with(6, 3), with(7, 2));
     use Mode::*;
     for (recorded, full, expected) in [
         (same(Paired), 2, None),
         (same(Ahead), 2, Some(Ahead)),
         (same(Damaged), 6, Some(Damaged)),
+        (same(AheadUnused), 6, Some(Ahead)),
+        (damaged(AheadUnused), 6, Some(Damaged)),
+        (new(AheadUnused), 2, Some(New)),
         (new(Paired), 2, Some(New)),
         (new(Ahead), 2, Some(NewAhead)),
         (new(Ahead), 0, Some(NewAhead)),
@@ -276,14 +310,14 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
         (new(Behind), 0, Some(Fresh)),
         // A namespace was removed from the configuration.
         (new(Paired), 6, None),
-        (elsewhere(Paired), 6, Some(Damaged)),
-        (elsewhere(Behind), 6, Some(Behind)),
-        (elsewhere(Ahead), 6, Some(MaybeAhead)),
-        (elsewhere(NewAhead), 6, Some(MaybeAhead)),
-        (here(Paired), 6, Some(MaybeAhead)),
-        (here(Behind), 6, Some(MaybeAhead)),
-        (here(Behind), 0, Some(MaybeAhead)),
-        (None, 6, Some(MaybeAhead)),
+        (damaged(Paired), 6, Some(Damaged)),
+        (damaged(Behind), 6, Some(Behind)),
+        (damaged(Behind), 0, Some(Behind)),
+        (damaged(Ahead), 6, Some(MaybeAhead)),
+        (damaged(NewAhead), 6, Some(MaybeAhead)),
+        (Some(ModeRecord::LOST), 6, Some(MaybeAhead)),
+        // A node that was never paired.
+        (None, 6, Some(Damaged)),
     ] {
         assert_eq!(mode(recorded, full), expected, "{recorded:?} with records in {full}");
     }
@@ -293,28 +327,90 @@ fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
 }
 
 #[test]
-fn a_recorded_mode_is_read_as_it_was_written_and_as_earlier_versions_wrote_it() {
+fn a_recorded_mode_is_read_as_it_was_written() {
     let recorded = ModeRecord {
         mode: Mode::NewAhead,
-        devices: DeviceIdentity { device_sets: u64::MAX - 1, lost_blocks: [1 << 40, 3] },
+        devices: DeviceIdentity { device_sets: u64::MAX - 1, lost_blocks: 1 << 40 },
+        pairings: 9,
     };
-    assert_eq!(ModeRecord::read(&recorded.to_bytes()), Some(recorded));
-    let devices = DeviceIdentity::default();
-    assert_eq!(ModeRecord::read(&2_u64.to_be_bytes()), Some(ModeRecord { mode: Mode::Ahead, devices }));
-    assert_eq!((ModeRecord::read(&[99]), ModeRecord::read(&[])), (None, None));
+    assert_eq!(ModeRecord::read(&recorded.to_text()), Some(recorded));
+    assert_eq!(ModeRecord::read(&[99; crate::NOTE_BYTES]), None);
+}
+
+#[test]
+fn an_older_copy_never_wins_over_newer_records() {
+    // A node with `own` pairings hears a new process of a node with `other` pairings.
+    let hears = |place: usize, own: u64, recorded: Mode, other: u64, mode: Mode| {
+        let node = pair(place);
+        let of = DeviceContents { recorded: None, ..found(Some(recorded), true, false) };
+        let record = ModeRecord { mode: recorded, devices: DeviceIdentity::default(), pairings: own };
+        node.started(DeviceContents { recorded: Some(record), ..of });
+        let mode_version = ModeVersion { mode, changes: 1 };
+        let heard = node.on_greeting(Greeting { process: 7, mode_version, empty_namespaces: 0, pairings: other }, S);
+        (heard, node.is_stuck(mode))
+    };
+    use Mode::*;
+    for place in [0, 1] {
+        let first = Some(Ahead).filter(|_| place == 0);
+        for (own, recorded, other, mode, expected) in [
+            (5, Paired, 5, Starting, (first, false)),
+            (5, Paired, 4, Starting, (Some(Ahead), false)),
+            (4, Paired, 5, Starting, (None, false)),
+            (4, Paired, 5, Ahead, (Some(Behind), false)),
+            (5, Paired, 4, Ahead, (None, true)),
+            (4, Ahead, 5, Starting, (None, true)),
+            (4, AheadUnused, 5, Starting, (Some(Starting), false)),
+            (5, AheadUnused, 5, Starting, (None, false)),
+            (4, Paired, 5, Behind, (None, true)),
+            (4, Paired, 5, Damaged, (None, true)),
+            (5, Behind, 4, Starting, (None, true)),
+            (5, Paired, 4, Behind, (Some(Ahead), false)),
+            (5, Paired, 0, Fresh, (Some(Ahead), false)),
+        ] {
+            let what = format!("node {place}, {recorded:?} after {own} pairings, hears {mode:?} after {other}");
+            assert_eq!(hears(place, own, recorded, other, mode), expected, "{what}");
+        }
+    }
+}
+
+#[test]
+fn both_nodes_count_the_same_pairings() {
+    let ahead = paired(0);
+    let known = ahead.pairings();
+    assert_eq!(known[0], known[1]);
+    takeover(&ahead, S, Some(2 * S)).unwrap();
+    record(&ahead);
+    let behind = Greeting {
+        process: 8,
+        mode_version: ModeVersion { mode: Mode::Behind, changes: 1 },
+        empty_namespaces: 0,
+        pairings: 0,
+    };
+    ahead.on_greeting(behind, 9 * S);
+    compare(&ahead);
+    let number = ahead.comparison().unwrap().changes;
+    (0..2).for_each(|core| _ = ahead.other_compared(number, core, 2));
+    let handing = ahead.word().changes;
+    (0..2).for_each(|core| ahead.drained(handing, core));
+    assert_eq!(ahead.record_of(Mode::Paired).pairings, known[0] + 1, "counted before the other node knows");
+    record(&ahead);
+    assert_eq!((ahead.mode(), ahead.pairings()), (Mode::Paired, [known[0] + 1; 2]));
+    // The same process connects again later.
+    ahead.on_greeting(behind, 10 * S);
+    assert_eq!(ahead.pairings(), [known[0] + 1; 2]);
 }
 
 #[test]
 fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
     let node = pair(1);
     node.started(without(2, Mode::Paired));
-    assert_eq!(node.empty(), 2);
+    assert_eq!(node.greeting(1).empty_namespaces, 2);
     hear(&node, Mode::Ahead, S);
-    assert_eq!((node.mode(), node.empty()), (Mode::Behind, 0));
+    assert_eq!((node.mode(), node.greeting(1).empty_namespaces), (Mode::Behind, 0));
     for recorded in [Mode::Ahead, Mode::Behind] {
         let node = pair(1);
         node.started(without(2, recorded));
-        assert_eq!((node.mode(), node.empty()), (recorded, 0));
+        assert_eq!((node.mode(), node.greeting(1).empty_namespaces), (recorded, 0));
     }
 }
 

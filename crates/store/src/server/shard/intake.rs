@@ -19,10 +19,8 @@ use sys::net::{Op, Outcome};
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
-    let (id, process) = (state.setup.cluster.own_node().id, state.process);
-    // Read the empty namespaces before the mode: this information is valid only while the node starts.
-    let (empty_namespaces, mode_version) = (state.pair.empty(), state.pair.reported_mode());
-    NodeMessage::Hello { id, mode_version, process, empty_namespaces, common: &state.common() }.put(out);
+    let (id, greeting) = (state.setup.cluster.own_node().id, state.pair.greeting(state.process));
+    NodeMessage::Hello { id, greeting, common: &state.common() }.put(out);
 }
 
 impl Shard {
@@ -103,10 +101,11 @@ impl Shard {
         let mut rest = bytes;
         loop {
             let Some(connection) = self.connections.get(at) else { return bytes.len() };
-            if connection.is_closed || self.stops_ns.is_some() {
+            let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
+            // The other node gets answers until this node ends.
+            if connection.is_closed || self.stops_ns.is_some() && !is_node {
                 return bytes.len();
             }
-            let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
             if !connection.may_take() {
                 break;
             }
@@ -175,7 +174,7 @@ impl Shard {
         let serial = connection.serial;
         let reply_address = |number| ReplyAddress { connection: at, serial, number };
         match (node_message, connection.role) {
-            (NodeMessage::Hello { id, mode_version, process, empty_namespaces, common }, Role::Client) => {
+            (NodeMessage::Hello { id, greeting, common }, Role::Client) => {
                 let is_known = state.setup.cluster.others().any(|(_, node)| node.id == id);
                 if !is_known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
@@ -185,18 +184,18 @@ impl Shard {
                     }
                     return Err(INVALID_NODE_MESSAGE);
                 }
-                (connection.role, connection.process) = (Role::Inbound, process);
-                state.on_greeting(process, mode_version, empty_namespaces, self.now_ns);
+                (connection.role, connection.process) = (Role::Inbound, greeting.process);
+                state.on_greeting(greeting, self.now_ns);
                 connection.greeting_changes = state.pair.word().changes;
                 hello(&state, connection.out());
                 self.list(at);
             }
-            (NodeMessage::Hello { id, mode_version, process, empty_namespaces, .. }, Role::Outbound(node))
+            (NodeMessage::Hello { id, greeting, .. }, Role::Outbound(node))
                 if id == state.setup.cluster.nodes()[node].id =>
             {
-                connection.process = process;
-                state.on_greeting(process, mode_version, empty_namespaces, self.now_ns);
-                state.pair.answered(process, mode_version, connection.heard_ns);
+                connection.process = greeting.process;
+                state.on_greeting(greeting, self.now_ns);
+                state.pair.answered(greeting.process, greeting.mode_version, connection.heard_ns);
                 self.linked(at, node);
             }
             (NodeMessage::Ping { number, mode_version }, Role::Inbound) => {
@@ -254,9 +253,9 @@ impl Shard {
         Ok(true)
     }
 
-    /// Begins a request of another node. Other nodes have no access to the record of this node's mode.
+    /// Begins a request of another node.
     fn start_for_node(&mut self, origin: Origin, namespace: u16, digest: Digest, work: Work) -> Result<(), Malformed> {
-        if usize::from(namespace) >= self.stores.len() || digest == self.state.record_digest {
+        if usize::from(namespace) >= self.stores.len() {
             return Err(INVALID_NODE_MESSAGE);
         }
         let transaction = Transaction { digest, set: Box::default(), work };
@@ -372,9 +371,13 @@ impl Shard {
             *lock(&self.state.requests_at_loss) = Some(self.state.requests());
             let peer = &self.state.setup.cluster.nodes()[node];
             let (name, host, port) = (peer.name(), &peer.host, peer.port);
-            let what = "is gone - writes to records with a copy on that node fail until it returns";
-            let or = if self.state.pair.takes_over() { " or this node takes over" } else { "" };
-            self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}{or}"));
+            let fail = "is gone - writes to records with a copy on that node fail until it returns";
+            let what = match self.state.pair.mode() {
+                Mode::Ahead | Mode::Leaving => "is gone".to_owned(),
+                _ if self.state.pair.takes_over() => format!("{fail} or this node takes over"),
+                _ => fail.to_owned(),
+            };
+            self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}"));
         }
         for number in self.pending.iter().filter(|(_, of)| of.waits_for(node)).map(|(at, _)| at).collect::<Vec<_>>() {
             self.unanswered(number);

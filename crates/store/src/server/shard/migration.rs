@@ -134,9 +134,7 @@ impl Shard {
             }
             migration.next_number += 1;
             // A node that is behind also compares tombstones, because later writes must get greater versions.
-            let is_wanted = |(digest, version): &(Digest, Version)| {
-                *digest != self.state.record_digest && !(comparison.is_sender && version.is_tombstone)
-            };
+            let is_wanted = |(_, version): &(Digest, Version)| !(comparison.is_sender && version.is_tombstone);
             let Some((digest, version)) = store.nth(number).filter(is_wanted) else { continue };
             migration.in_flight += 1;
             let namespace = namespace as u16;

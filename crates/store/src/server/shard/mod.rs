@@ -16,7 +16,7 @@ mod transactions;
 
 use super::cluster::NodeMessage;
 use super::connection::{Connection, Role, Slab};
-use super::pair::{LEASE_NS, ModeVersion, PING_NS};
+use super::pair::{LEASE_NS, Mode, ModeVersion, PING_NS};
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
@@ -112,8 +112,10 @@ pub(super) struct Shard {
     next_warning_ns: u64,
     /// After a failed copy of a record: earliest start of the next comparison.
     next_comparison_ns: u64,
-    /// True if the record of this node's mode is in one of this core's stores.
-    has_record: bool,
+    /// The mode that this core is recording.
+    recording: Option<Mode>,
+    /// Number of the last record of a mode.
+    record_number: u64,
     /// Bytes of requests and replies since the last check of memory.
     moved_bytes: usize,
     now_ns: u64,
@@ -129,6 +131,8 @@ pub(super) struct Shard {
     devices: Vec<String>,
     /// Time since which the shard takes no more requests.
     stops_ns: Option<u64>,
+    /// Reason why this shard stops the server.
+    failure: Option<String>,
     is_quiet: bool,
 }
 
@@ -199,7 +203,8 @@ impl Shard {
             migration: None,
             next_warning_ns: 0,
             next_comparison_ns: 0,
-            has_record: false,
+            recording: None,
+            record_number: 0,
             moved_bytes: 0,
             now_ns: 0,
             swept_ns: 0,
@@ -213,6 +218,7 @@ impl Shard {
             is_refused: false,
             devices,
             stops_ns: None,
+            failure: None,
             is_quiet: false,
         })
     }
@@ -240,7 +246,7 @@ impl Shard {
             self.count_answered();
             if self.has_ended() {
                 self.publish();
-                return Ok(());
+                return self.failure.map_or(Ok(()), Err);
             }
             for (core, mailed) in self.cores_to_wake.iter_mut().enumerate().filter(|(_, mailed)| **mailed) {
                 *mailed = false;
@@ -375,6 +381,7 @@ impl Shard {
             self.is_ready = true;
             self.indexed();
         }
+        self.check_record();
         due_ns = due_ns.min(self.migrate()).min(self.copy_again());
         for at in 0..self.stores.len() {
             while let Some(remark) = self.stores[at].0.take_remark() {
@@ -384,6 +391,7 @@ impl Shard {
                 self.state.warn("drv_ssd", "drv_ssd.c", format!("{{{name}}}{device} {}", remark.text));
             }
         }
+        self.leave_failing_device();
         for (at, _) in
             self.paused_listeners.extract_if(.., |(_, until_ns)| *until_ns <= self.now_ns).collect::<Vec<_>>()
         {
@@ -409,6 +417,22 @@ impl Shard {
             }
         }
         if is_busy { due_ns.min(self.now_ns + SWEEP_NS) } else { due_ns }
+    }
+
+    /// Ends the server if a device fails and the other node can take over.
+    fn leave_failing_device(&mut self) {
+        let is_over = self.failure.is_some() || self.stops_ns.is_some();
+        let failing = self.stores.iter().zip(0..).find_map(|((store, _), at)| Some((at, store.failing_device()?)));
+        let Some((_, device)) = failing.filter(|(at, _)| !is_over && self.has_copies(*at)) else { return };
+        if !self.state.pair.may_leave(self.now_ns) {
+            return;
+        }
+        let name = self.devices.get(usize::from(device)).map_or("", String::as_str);
+        self.failure = Some(format!(
+            "cannot write to {name} - the log has the error - this node ends, so that the other node answers all \
+             requests - replace the drive, then start this node again: it gets all records from the other node"
+        ));
+        self.state.send_to_all(|| Message::Stop);
     }
 
     /// Counts bytes that may stay in memory. From time to time, checks how many bytes all connections hold; above the
@@ -471,9 +495,7 @@ impl Shard {
     /// Asks a node for an answer, and reports this node's mode.
     fn ping(&mut self, at: u32) {
         let (mode_version, number) = (self.state.pair.reported_mode(), self.now_ns);
-        let Some(connection) = self.connections.get(at).filter(|of| !of.is_closed && self.stops_ns.is_none()) else {
-            return;
-        };
+        let Some(connection) = self.connections.get(at).filter(|of| !of.is_closed) else { return };
         connection.pinged_ns = number;
         NodeMessage::Ping { number, mode_version }.put(connection.out());
         self.list(at);
@@ -483,11 +505,14 @@ impl Shard {
     fn has_ended(&mut self) -> bool {
         let Some(since_ns) = self.stops_ns else { return false };
         let is_parting = self.now_ns.saturating_sub(since_ns) < PARTING_NS;
-        let all_answered =
-            self.pending.len() == 0 && self.connections.iter().all(|(_, of)| of.is_closed || of.is_idle());
+        let all_answered = self.pending.iter().all(|(_, of)| matches!(of.origin, Origin::Node(_)))
+            && self.connections.iter().all(|(_, of)| of.is_closed || of.role != Role::Client || of.is_idle());
         if !self.is_quiet && (all_answered || !is_parting) {
             self.is_quiet = true;
+            // Clients go on with another node, or see that there is none.
+            self.connections.iter().filter(|(_, of)| of.role == Role::Client).for_each(|(_, of)| of.end());
             if self.state.quiet_shards.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
+                self.state.on_mode(self.state.pair.leave());
                 self.cores_to_wake.fill(true);
             }
         }
@@ -495,11 +520,13 @@ impl Shard {
         if !all_quiet && !self.state.has_failed.load(Ordering::Acquire) {
             return false;
         }
-        let mut all_idle = true;
+        let is_leaving = self.state.pair.mode() == Mode::Leaving;
+        let mut all_idle = self.state.pair.is_relieved() || !is_parting;
         // A store in its cold start has nothing to write.
         for (store, _) in self.stores.iter_mut().filter(|(store, _)| store.is_ready() && !store.is_idle()) {
             store.flush(&mut RingDisk(&mut self.net, self.now_ns));
-            all_idle &= store.is_idle();
+            // The other node has the records that a failing device does not get.
+            all_idle &= store.is_idle() || is_leaving && store.failing_device().is_some();
         }
         let flush_ms = self.state.setup.limits.flush_ms;
         if !all_idle && self.now_ns.saturating_sub(since_ns) > flush_ms * MS {

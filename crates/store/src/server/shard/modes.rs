@@ -1,33 +1,40 @@
 //! The mode of this node in a pair: changes of the mode, the record of the mode, log lines, and transactions that wait
 //! for the record. [`super::super::pair`] has the rules.
 
-use super::super::pair::{self, DeviceIdentity, Mode, ModeRecord, ModeVersion};
+use super::super::pair::{Greeting, Mode, ModeRecord, ModeVersion};
 use super::super::state::{Mailbox, Message, State, lock};
-use super::transactions::Origin;
 use super::{RingDisk, Shard};
 use crate::observe::Takeover;
-use crate::ops::{self, Entry, operation, particle};
-use crate::{Exists, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write, partition};
+use crate::{Note, Transaction};
 use std::sync::atomic::Ordering;
 
 /// Advice in the log when the only node with all records is gone.
 const NO_COPY: &str = "start the node that had all records, with its devices, or start this node without `heartbeat` \
                        and with `replication-factor 1` to use the records that it has";
 
+fn clear(node: &str) -> String {
+    format!("stop {node}, clear its devices and start it again: it then gets all records from its peer")
+}
+
 impl State {
     /// Namespace and core that have the record of this node's mode. `None`: this node never takes over.
     pub(in crate::server) fn record_place(&self) -> Option<(usize, usize)> {
         let namespace = self.setup.config.namespaces.iter().position(|of| of.replication_factor > 1)?;
-        let core = usize::from(partition(&self.record_digest)) % self.mailboxes.len();
-        self.pair.takes_over().then_some((namespace, core))
+        self.pair.takes_over().then_some((namespace, 0))
     }
 
     /// Takes over if the other node is gone; the rules are in [`super::super::pair`].
     pub(in crate::server) fn check_takeover(&self, refused_ns: Option<u64>) {
         let now_ns = self.now_ns();
         let Some(since_ns) = self.pair.check_takeover(now_ns, refused_ns) else { return };
-        let before = lock(&self.requests_at_loss).unwrap_or_default();
+        self.took_over(since_ns, now_ns);
+        self.on_mode(Some(Mode::Ahead));
+    }
+
+    /// Counts and logs a takeover. `since_ns`: time of the other node's last message.
+    fn took_over(&self, since_ns: u64, now_ns: u64) {
         let now = self.requests();
+        let before = lock(&self.requests_at_loss).unwrap_or(now);
         let [requests, failed] = [0, 1].map(|at| now[at].saturating_sub(before[at]));
         let ms = now_ns.saturating_sub(since_ns) / 1_000_000;
         self.facts(|facts| facts.node.takeover = Some(Takeover { ms, requests, failed }));
@@ -38,36 +45,75 @@ impl State {
              in this time ({pct:.1} %)"
         );
         self.warn("hb", "hb.c", text);
-        self.on_mode(Some(Mode::Ahead));
     }
 
     /// Handles the mode that a process of another node reports on an existing connection.
     pub(in crate::server) fn on_mode_reported(&self, process: u64, mode_version: ModeVersion, now_ns: u64) {
-        self.on_mode(self.pair.on_mode_reported(process, mode_version, now_ns));
+        let mode = self.pair.on_mode_reported(process, mode_version, now_ns);
+        if mode == Some(Mode::Ahead) && mode_version.mode == Mode::Leaving {
+            self.took_over(now_ns, now_ns);
+        }
+        self.on_mode(mode);
     }
 
-    /// Handles the greeting of a process of another node. `empty_namespaces`: bits of that node's namespaces without
-    /// records.
-    pub(in crate::server) fn on_greeting(
-        &self,
-        process: u64,
-        mode_version: ModeVersion,
-        empty_namespaces: u32,
-        now_ns: u64,
-    ) {
-        self.on_mode(self.pair.on_greeting(process, mode_version, empty_namespaces, now_ns));
+    /// Handles the greeting of a process of another node.
+    pub(in crate::server) fn on_greeting(&self, greeting: Greeting, now_ns: u64) {
+        let Greeting { process, mode_version, .. } = greeting;
+        let mode_before = self.pair.mode();
+        self.on_mode(self.pair.on_greeting(greeting, now_ns));
         let mode = self.pair.mode();
-        let clear =
-            |node| format!("stop {node}, clear its devices and start it again: it then gets all records from its peer");
-        let text = match (mode, mode_version.mode) {
+        let text = self.older_state(mode_before, mode_version.mode);
+        let Some(text) = text.or_else(|| self.disagreement(mode, mode_version.mode)) else { return };
+        // Log only once: each core has two connections with the other node.
+        let event = Some((process, mode, mode_version.mode));
+        if std::mem::replace(&mut *lock(&self.last_warning), event) != event {
+            self.warn("hb", "hb.c", text);
+        }
+    }
+
+    /// Line for the log if the devices of one node hold an older state. `own_mode`: this node's mode before the greeting.
+    fn older_state(&self, own_mode: Mode, peer_mode: Mode) -> Option<String> {
+        let [own_pairings, peer_pairings] = self.pair.pairings();
+        let peer = format!("node {}", self.other_node());
+        let is_own = own_pairings < peer_pairings;
+        let (older, older_mode, newer_mode) =
+            if is_own { ("this node", own_mode, peer_mode) } else { (peer.as_str(), peer_mode, own_mode) };
+        let has_records =
+            matches!(older_mode, Mode::Starting | Mode::Ahead | Mode::Damaged | Mode::New | Mode::NewAhead);
+        if own_pairings == peer_pairings || !has_records {
+            return None;
+        }
+        let what = match newer_mode {
+            Mode::Behind => NO_COPY.to_owned(),
+            _ if self.pair.is_stuck(peer_mode) && is_own => clear(older),
+            _ if self.pair.is_stuck(peer_mode) => {
+                format!("if {older} does not get the records of its peer, {}", clear(older))
+            }
+            _ => format!("{older} gets all records from its peer"),
+        };
+        let (fewer, more) = (own_pairings.min(peer_pairings), own_pairings.max(peer_pairings));
+        Some(format!(
+            "the devices of {older} hold an older state ({fewer} pairings, not {more}), as after the restoration of a copy - {what}"
+        ))
+    }
+
+    /// Line for the log if both nodes wait for each other, or if both took over.
+    fn disagreement(&self, own_mode: Mode, peer_mode: Mode) -> Option<String> {
+        let peer = format!("node {}", self.other_node());
+        Some(match (own_mode, peer_mode) {
             (Mode::Ahead | Mode::NewAhead, Mode::Ahead | Mode::NewAhead) => {
                 format!("both nodes took over, and each has writes that the other lacks - {}", clear("one node"))
             }
-            (own_mode, peer_mode) if self.pair.is_stuck(peer_mode) => format!(
-                "both nodes lack records (damage or new devices), and each may have records that the other lacks - {}",
+            _ if self.pair.is_stuck(peer_mode) => format!(
+                "{} (damage or new devices), and each node may have records that the other lacks - {}",
+                match [own_mode, peer_mode].map(Mode::lacks_records) {
+                    [true, false] => "this node lacks records".to_owned(),
+                    [false, true] => format!("{peer} lacks records"),
+                    _ => "both nodes lack records".to_owned(),
+                },
                 clear(match (own_mode, peer_mode) {
                     // The newer records are on the node that was ahead, or that was paired while the other was behind.
-                    (Mode::NewAhead, _) | (_, Mode::Behind) => "the other node",
+                    (Mode::NewAhead, _) | (_, Mode::Behind) => &peer,
                     (_, Mode::NewAhead) | (Mode::Behind, _) => "this node",
                     (Mode::MaybeAhead, _) | (_, Mode::MaybeAhead) => "the node that did not take over last",
                     _ => "one node",
@@ -76,23 +122,18 @@ impl State {
             (Mode::Behind, Mode::Behind | Mode::Fresh) | (Mode::Fresh, Mode::Behind) => {
                 format!("no node has all records - {NO_COPY}")
             }
-            _ => return,
-        };
-        // Log only once: each core has two connections with the other node.
-        let event = Some((process, mode, mode_version.mode));
-        if std::mem::replace(&mut *lock(&self.last_warning), event) != event {
-            self.warn("hb", "hb.c", text);
-        }
+            _ => return None,
+        })
     }
 
     /// Adds the contents of this shard's devices. The last shard sets this node's mode.
-    pub(in crate::server) fn started(&self, recorded: Option<ModeRecord>, full: u32, lost_blocks: [u64; 2]) {
+    pub(in crate::server) fn started(&self, recorded: Option<ModeRecord>, full: u32, lost_blocks: u64) {
         let mut start = lock(&self.reported_contents);
         let (shards, contents) = &mut *start;
         *shards += 1;
         contents.recorded = contents.recorded.or(recorded);
         contents.nonempty |= full;
-        contents.devices.lost_blocks = [0, 1].map(|at| contents.devices.lost_blocks[at] + lost_blocks[at]);
+        contents.devices.lost_blocks += lost_blocks;
         if *shards == self.mailboxes.len() {
             let namespaces = self.setup.config.namespaces.iter().zip(&self.setup.devices).zip(0..);
             for ((_, devices), at) in namespaces.filter(|((of, _), _)| of.replication_factor > 1) {
@@ -124,13 +165,14 @@ impl State {
         let other = self.other_node();
         let was_fresh = self.pair.was_fresh();
         let text = match mode {
-            Mode::Starting | Mode::Handing | Mode::Deciding => return,
+            Mode::Starting | Mode::Handing | Mode::Deciding | Mode::AheadUnused => return,
             Mode::Fresh => format!("this node has no records and waits for node {other}, which may have records"),
             Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead => {
                 format!(
                     "this node lacks records (damage or a new device) and waits for node {other}, which may have them"
                 )
             }
+            Mode::Leaving => format!("this node ends and leaves its partitions to node {other}"),
             Mode::Paired => format!("paired with node {other}: each node has all records"),
             Mode::Ahead if was_fresh => format!("this node starts without records, as node {other} does"),
             Mode::Behind if was_fresh => format!("this node has no records and gets those of node {other}"),
@@ -142,7 +184,7 @@ impl State {
             }
         };
         match mode {
-            Mode::Paired | Mode::Fresh => self.inform("hb", "hb.c", text),
+            Mode::Paired | Mode::Fresh | Mode::Leaving => self.inform("hb", "hb.c", text),
             _ if was_fresh => self.inform("hb", "hb.c", text),
             _ => self.warn("hb", "hb.c", text),
         }
@@ -155,38 +197,35 @@ impl State {
 }
 
 impl Shard {
-    /// Called when all records of this core are indexed. The core with the record of this node's mode reads this record
-    /// first.
+    /// Called when all records of this core are indexed.
     pub(super) fn indexed(&mut self) {
-        let Some((namespace, core)) = self.state.record_place() else { return self.ready(None) };
-        if core != self.core {
-            return self.ready(None);
-        }
-        let digest = self.state.record_digest;
-        let number = self.pend(Origin::ModeRead, namespace as u16, digest);
-        let transaction = Transaction { digest, set: Box::default(), work: Work::ReadAll };
+        let Some(namespace) = self.record_namespace() else { return self.ready(None) };
         let (store, _) = &mut self.stores[namespace];
-        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
-    }
-
-    /// Handles the result of reading the record of this node's mode.
-    pub(super) fn on_found(&mut self, reply: &Reply) {
-        let recorded = match reply.result {
-            ResultCode::OK => ops::entries(&reply.ops).next().and_then(|entry| ModeRecord::read(entry.value)),
-            ResultCode::NOT_FOUND => None,
-            _ => Some(ModeRecord { mode: Mode::MaybeAhead, devices: DeviceIdentity::default() }),
+        let recorded = match store.note() {
+            Ok(Note { number: 0, .. }) => None,
+            Ok(note) => {
+                // A crash may have left the note on some of the devices only.
+                self.record_number = note.number;
+                store.set_note(note, &mut RingDisk(&mut self.net, self.now_ns));
+                Some(ModeRecord::read(&note.text).unwrap_or(ModeRecord::LOST))
+            }
+            Err(()) => Some(ModeRecord::LOST),
         };
         self.ready(recorded);
     }
 
+    /// The namespace whose devices have the record of this node's mode, if this core writes the record.
+    fn record_namespace(&self) -> Option<usize> {
+        self.state.record_place().filter(|(_, core)| *core == self.core).map(|(namespace, _)| namespace)
+    }
+
     fn ready(&mut self, recorded: Option<ModeRecord>) {
-        self.has_record = recorded.is_some();
         self.publish();
-        let (mut full, mut lost_blocks) = (0, [0; 2]);
+        let (mut full, mut lost_blocks) = (0, 0);
         for at in (0..self.stores.len()).filter(|at| self.has_copies(*at as u16)) {
             let store = &self.counts.namespaces[at].store;
             full |= u32::from(store.objects > 0) << at;
-            lost_blocks[usize::from(self.state.record_place() != Some((at, self.core)))] += store.losses.blocks;
+            lost_blocks += store.losses.blocks;
         }
         self.state.started(recorded, full, lost_blocks);
         if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
@@ -198,37 +237,30 @@ impl Shard {
     /// Parks a transaction until this node's mode is recorded.
     pub(super) fn park(&mut self, number: u32, transaction: Transaction, at_master: bool) {
         self.parked.push((number, transaction, at_master));
+        self.state.pair.begin_use();
         self.state.record();
     }
 
     /// Records this node's mode.
     pub(super) fn record(&mut self) {
-        let Some((namespace, _)) = self.state.record_place() else { return };
+        let Some(namespace) = self.record_namespace() else { return };
         let Some(mode) = self.state.pair.begin_record() else { return };
-        let name = match self.state.setup.config.namespaces[namespace].settings.single_bin {
-            true => b"",
-            false => pair::RECORD_BIN,
-        };
-        let mut ops = Vec::new();
-        let (operation, particle) = (operation::WRITE, particle::BLOB);
-        let value = &self.state.pair.record_of(mode).to_bytes();
-        ops::put(&mut ops, &Entry { operation, particle, name, value });
-        // Replaces the old record without reading it, because it may be unreadable.
-        let policy = Policy { ttl: Ttl::NEVER, exists: Exists::CreateOrReplace, ..Policy::default() };
-        let (digest, set) = (self.state.record_digest, pair::RECORD_SET.into());
-        let transaction =
-            Transaction { digest, set, work: Work::Write(Write { policy, ops, is_vital: true, ..Write::default() }) };
-        let number = self.pend(Origin::Record(mode), namespace as u16, digest);
-        let (store, _) = &mut self.stores[namespace];
-        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
+        self.recording = Some(mode);
+        self.record_number += 1;
+        let note = Note { number: self.record_number, text: self.state.pair.record_of(mode).to_text() };
+        self.stores[namespace].0.set_note(note, &mut RingDisk(&mut self.net, self.now_ns));
     }
 
-    /// Handles the result of recording the mode. After a failure, the next check of timers tries again.
-    pub(super) fn on_record(&mut self, mode: Mode, result: ResultCode) {
-        let is_recorded = result == ResultCode::OK;
-        self.state.on_mode(self.state.pair.end_record(is_recorded.then_some(mode)));
-        if is_recorded {
-            self.has_record = true;
+    /// Handles the end of the recording of the mode. After a failure, the next check of timers tries again.
+    pub(super) fn check_record(&mut self) {
+        let (Some(mode), Some(namespace)) = (self.recording, self.record_namespace()) else { return };
+        let result = self.stores[namespace].0.is_noted();
+        if result == Ok(false) {
+            return;
+        }
+        self.recording = None;
+        self.state.on_mode(self.state.pair.end_record(result.is_ok().then_some(mode)));
+        if result.is_ok() {
             // The mode may have changed meanwhile.
             self.state.record();
             self.state.send_to_all(|| Message::Recorded);

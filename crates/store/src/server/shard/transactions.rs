@@ -43,10 +43,6 @@ pub(super) enum Origin {
     Comparison { serial: u32 },
     /// This node, which sends a record to the other node again.
     CopyAgain,
-    /// This node, which reads its recorded mode.
-    ModeRead,
-    /// This node, which records its mode.
-    Record(Mode),
     /// No client waits any more.
     #[default]
     NoClient,
@@ -122,10 +118,6 @@ impl Shard {
         let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
         if is_too_big(&transaction.work, settings.write_block_bytes as usize) {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
-        }
-        let is_write = matches!(kind, Some(TransactionKind::Write | TransactionKind::Delete));
-        if is_write && self.has_copies(namespace) && transaction.digest == self.state.record_digest {
-            return self.replies.push((number.into(), Reply::of(ResultCode::PARAMETER)));
         }
         self.route(number, namespace, transaction, at_master);
     }
@@ -236,7 +228,7 @@ impl Shard {
                     counts.received += u64::from(matches!(transaction.work, Work::Image(_)));
                     None
                 }
-                (Work::Version | Work::Image(_), Mode::Paired) => None,
+                (Work::Version | Work::Image(_), Mode::Paired | Mode::Leaving) => None,
                 (Work::Exists | Work::ReadAll | Work::Read(_), Mode::Paired | Mode::Ahead | Mode::Handing) => None,
                 _ => Some(ResultCode::UNAVAILABLE),
             };
@@ -279,6 +271,11 @@ impl Shard {
         // A write with a replica has changed nothing if the store's reply has no image.
         let has_changed = reply.image.is_some() || pending.node.is_none();
         let is_written = pending.is_writing && reply.result == ResultCode::OK && has_changed;
+        // The device may or may not get the write, and the other node does not have it.
+        if pending.is_writing && reply.result == ResultCode::TIMEOUT {
+            let reply = self.not_copied(number, (namespace, digest), reply, ResultCode::TIMEOUT);
+            return self.complete(number, reply);
+        }
         if pending.is_careful && !is_written {
             let Some(reply) = self.settle(number, (namespace, digest), reply) else { return };
             return self.complete(number, reply);
@@ -335,8 +332,6 @@ impl Shard {
             }
             Origin::Batch { batch, index } => return self.answer_key(batch, index, &reply),
             Origin::Core { core, number } => return self.mail(core, Message::Reply { number, reply }),
-            Origin::ModeRead => return self.on_found(&reply),
-            Origin::Record(mode) => return self.on_record(mode, reply.result),
             Origin::Comparison { .. } | Origin::CopyAgain | Origin::NoClient => return,
         };
         let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.is_closed) else {
@@ -399,10 +394,6 @@ impl Shard {
         self.has_changed = false;
         for (counts, (store, _)) in self.counts.namespaces.iter_mut().zip(&self.stores) {
             counts.store = store.statistics();
-        }
-        if let Some((namespace, _)) = self.state.record_place().filter(|_| self.has_record) {
-            let objects = &mut self.counts.namespaces[namespace].store.objects;
-            *objects = objects.saturating_sub(1);
         }
         self.count_remaining();
         self.counts.in_progress = self.pending.len() as u64;

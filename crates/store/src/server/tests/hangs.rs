@@ -113,3 +113,33 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
         "{lines:?}"
     );
 }
+
+#[test]
+fn a_node_that_cannot_end_soon_leaves_its_partitions_first() {
+    let Some(mut device) = Device::new() else { return };
+    let name = device.name.clone().unwrap();
+    let listeners = [listener(), listener()];
+    let nodes = listeners.each_ref().map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port())).to_vec();
+    let cluster = |own| Cluster::new(nodes.clone(), own);
+    let [first, second] = listeners;
+    let storage = format!("device {name}\n flush-max-ms 0\n write-block-size 256K");
+    let request = Request { uses_whole_device: true, ..Request::new(name, "test") };
+    let dir = tempfile::tempdir().unwrap();
+    let Some(a) = Bench::storing(dir, &storage, request, first, 2, Limits::default(), cluster(0)) else { return };
+    let b = Bench::on(second, 1, Limits::default(), cluster(1)).unwrap();
+    [&a, &b].iter().for_each(|of| of.until("paired", |of| of.has_said("paired with")));
+    let key = (0..).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
+    assert_eq!(a.client().ask(&put(key, b"x")).0, 0);
+    let mut idle_client = a.client();
+    if device.freeze().is_none() {
+        return;
+    }
+    let ending = std::thread::spawn(move || a.stop());
+    b.until("it takes over", |of| of.has_said("this node answers all requests until"));
+    let mut client = b.client();
+    b.until("it writes", |_| client.ask(&put(key, b"y")).0 == 0);
+    assert!(!ending.is_finished(), "the buffers are not written yet");
+    assert_eq!(idle_client.0.read(&mut [0; 1]).unwrap(), 0, "its clients are sent away");
+    device.thaw();
+    ending.join().unwrap();
+}

@@ -1,7 +1,7 @@
 //! Tests of a node of a pair. The test plays the other node.
 
 use super::super::cluster::{NodeMessage, take};
-use super::super::pair::{Mode, ModeVersion};
+use super::super::pair::{Greeting, Mode, ModeVersion};
 use super::*;
 
 /// The other node, with its connection to the only core of the node under test.
@@ -49,9 +49,9 @@ fn each_new_mode_is_told_at_once() {
     let word = |mode, changes| ModeVersion { mode, changes };
     let id = other.node.id;
     other.hear(|said, out| {
-        let NodeMessage::Hello { mode_version: fresh, common, .. } = said else { panic!("{said:?}") };
-        assert_eq!(fresh, word(Mode::Fresh, 1));
-        NodeMessage::Hello { id, mode_version: word(Mode::Fresh, 1), process: 9, empty_namespaces: 1, common }.put(out);
+        let NodeMessage::Hello { greeting, common, .. } = said else { panic!("{said:?}") };
+        assert_eq!(greeting.mode_version, word(Mode::Fresh, 1));
+        NodeMessage::Hello { id, greeting: Greeting { process: 9, ..greeting }, common }.put(out);
         true
     });
     let mut words = Vec::new();
@@ -68,11 +68,12 @@ fn each_new_mode_is_told_at_once() {
 #[test]
 fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_have() {
     let Some((bench, mut other)) = PlayedNode::beside() else { return };
-    let (id, behind) = (other.node.id, ModeVersion { mode: Mode::Behind, changes: 1 });
+    let (id, mode_version) = (other.node.id, ModeVersion { mode: Mode::Behind, changes: 1 });
+    let greeting = |process| Greeting { process, mode_version, empty_namespaces: 0, pairings: 0 };
     let mut common_lines = Vec::new();
     other.hear(|said, out| {
         let NodeMessage::Hello { common, .. } = said else { panic!("{said:?}") };
-        NodeMessage::Hello { id, mode_version: behind, process: 9, empty_namespaces: 0, common }.put(out);
+        NodeMessage::Hello { id, greeting: greeting(9), common }.put(out);
         common_lines = common.to_vec();
         true
     });
@@ -85,8 +86,7 @@ fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_h
         let Client(socket) = bench.client();
         let mut link = PlayedNode { node: other.node.clone(), socket, input: Vec::new() };
         let mut hello = Vec::new();
-        NodeMessage::Hello { id, mode_version: behind, process, empty_namespaces: 0, common: &common_lines }
-            .put(&mut hello);
+        NodeMessage::Hello { id, greeting: greeting(process), common: &common_lines }.put(&mut hello);
         link.socket.write_all(&hello).unwrap();
         link.hear(|said, _| matches!(said, NodeMessage::Hello { .. }));
         assert_eq!(logged(&bench), lines, "process {process}");
