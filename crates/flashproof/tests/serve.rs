@@ -23,6 +23,9 @@ fn refused(bench: &Bench, config: &str, parts: &[&str]) -> Ended {
     bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, parts)
 }
 
+/// Offset of the second copy of the header.
+const SECOND_HEADER: usize = (8 << 20) - 4096;
+
 /// Result and value of a write of `value`, or of a read.
 fn ask(port: u16, key: u64, value: Option<&[u8]>) -> (u8, Vec<u8>) {
     let answer = support::ask(("127.0.0.1", port), key, value);
@@ -82,7 +85,11 @@ fn what_is_on_a_device_is_asked_for_and_a_damaged_store_is_not_written() {
     let mut damaged = b"flashproof store".to_vec();
     damaged.resize(16 << 20, 7);
     bench.write("damaged", &damaged);
-    refused(&bench, &config(SMALL).replace("file records", "file damaged"), &["with a wrong checksum"]);
+    refused(
+        &bench,
+        &config(SMALL).replace("file records", "file damaged"),
+        &["damaged header", "first copy the device"],
+    );
     assert!(before == bench.read("records") && damaged == bench.read("damaged"));
     bench.write("records", []);
     refused(&bench, &config(SMALL).replace("16M", "8M"), &["8 write blocks for each of 2 cores"]);
@@ -177,7 +184,9 @@ fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between()
     assert!(formatted.starts_with(b"flashproof store"));
     // The marks of two cores follow the header. The first block of the second core is at the start of the tail.
     assert!(formatted[4096..4104] != content[4096..4104]);
-    assert!(formatted[20 << 10..begin + 512].iter().chain(&formatted[tail..]).all(|byte| *byte == 0));
+    let cleared = formatted[20 << 10..SECOND_HEADER].iter().chain(&formatted[begin..begin + 512]);
+    assert!(cleared.chain(&formatted[tail..]).all(|byte| *byte == 0));
+    assert!(formatted[SECOND_HEADER..begin] == formatted[..4096], "the second header");
     assert!(formatted[begin + 4096..tail] == content[begin + 4096..tail], "the data in between is unchanged");
     // The next start needs no consent.
     serve_once(&bench, &config(SMALL), &[]).unwrap();
@@ -231,6 +240,94 @@ fn a_device_of_another_set_is_none_of_the_namespaces() {
     assert!(old == bench.read("second"), "nothing was written");
     bench.write("second", new);
     serve_once(&bench, &both, &[]).unwrap();
+}
+
+#[test]
+fn a_lost_header_is_restored_from_its_other_copy_and_without_both_nothing_is_written() {
+    let bench = Bench::new();
+    let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
+    for key in 0..100 {
+        assert_eq!(ask(port, key, Some(&[key as u8; 300])).0, 0);
+    }
+    running.terminate();
+    for lost in [0..1 << 20, SECOND_HEADER..8 << 20] {
+        let mut content = bench.read("records");
+        content[lost.clone()].fill(0);
+        bench.write("records", &content);
+        let (running, port) = serve(&bench, &config(SMALL)).unwrap();
+        let warning = format!("records: damaged header: the copy at byte {} is overwritten", lost.start);
+        let said = running.said();
+        assert!(said.contains(&warning) && said.contains("service ready: 100 records"), "{said}");
+        assert_eq!(ask(port, 99, None), (0, vec![99; 300]));
+        running.terminate();
+        let restored = bench.read("records");
+        assert!(restored[..4096] == restored[SECOND_HEADER..8 << 20] && restored.starts_with(b"flashproof store"));
+    }
+    let mut content = bench.read("records");
+    let header = content[..4096].to_vec();
+    content[..8 << 20].fill(0);
+    bench.write("records", &content);
+    let said =
+        ["damaged header", "still there", "first copy the device", "its records are lost, unless the other node"];
+    refused(&bench, &config(SMALL), &said);
+    assert!(content == bench.read("records"), "nothing was written");
+    // Another command knows the store by the second header.
+    content[SECOND_HEADER..8 << 20].copy_from_slice(&header);
+    bench.write("records", &content);
+    let storage = "device-names: records\nfile-size-mbytes: 16\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\n";
+    bench
+        .storage(storage, &[])
+        .expect_error(3, &["records of namespace \"test\", written by `flashproof engine serve`"]);
+}
+
+#[test]
+fn a_device_with_an_older_state_is_refused_and_no_crash_of_a_start_looks_like_one() {
+    let bench = Bench::new();
+    let both = config(SMALL).replace("file records", "file first\n file second");
+    let Some((running, port)) = serve_with(&bench, &both, &[]) else { return };
+    let write = |port, value: u8| (0..200).for_each(|key| assert_eq!(ask(port, key, Some(&[value; 300])).0, 0));
+    write(port, 1);
+    running.terminate();
+    let old = bench.read("second");
+    let (running, port) = serve_with(&bench, &both, &[]).unwrap();
+    write(port, 2);
+    running.terminate();
+    let new = [bench.read("first"), bench.read("second")];
+
+    bench.write("second", &old);
+    let said = ["second has an older state than first", "number 1,", "start 2 reached", "state of the same stop"];
+    let ended = refused(&bench, &both, &said);
+    assert!(ended.stderr.contains("or start with --accept-losses"), "{}", ended.stderr);
+    assert!(old == bench.read("second") && new[0] == bench.read("first"), "nothing was written");
+    // The other node has newer records, which the older records could replace.
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    drop(listener);
+    let seeds = [port, 1].map(|port| format!("mesh-seed-address-port 127.0.0.1 {port}\n"));
+    let nodes = format!("heartbeat {{\n mode mesh\n {} }}\n}}\nnamespace", seeds.concat());
+    bench.write("pair.conf", both.replace("port 0", &format!("port {port}")).replace("}\nnamespace", &nodes));
+    let ended = bench.line("engine serve pair.conf --accept-losses").expect_error(3, &said[..2]);
+    assert!(!ended.stderr.contains("accept-losses"), "{}", ended.stderr);
+
+    let (running, port) = serve_with(&bench, &both, &["--accept-losses"]).unwrap();
+    assert!(running.said().contains("second has an older state than first"), "{}", running.said());
+    let values: Vec<_> = (0..200).map(|key| ask(port, key, None).1).collect();
+    assert!([1, 2].iter().all(|value| values.contains(&vec![*value; 300])), "old and new records");
+    running.terminate();
+    serve_once(&bench, &both, &[]).unwrap();
+
+    // Both devices of the same stop start, and so does a server that was killed at any time of its start.
+    bench.write("first", &new[0]);
+    bench.write("second", &new[1]);
+    for round in 0..20 {
+        bench.write("serve.conf", &both);
+        let running = Running::start(bench.shell("exec flashproof engine serve serve.conf"));
+        thread::sleep(Duration::from_millis(round * 15));
+        running.end_by("KILL");
+    }
+    let (running, port) = serve_with(&bench, &both, &[]).unwrap();
+    assert_eq!(ask(port, 7, None), (0, vec![2; 300]));
+    running.terminate();
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Formats devices for a record store. If a device cannot be cleared, no device gets a header.
 //!
 //! ```text
-//! clear both ends of each device, and the first block of each core -> write the header of each
+//! clear both ends of each device, and the first block of each core -> write the headers of all
 //! ```
 //!
 //! Both ends of a device can have signatures of file systems, arrays and partition tables. A signature can remain after
@@ -17,7 +17,7 @@ use engine::{IoEngine, Wait};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
-use store::{BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader};
+use store::{BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS};
 use sys::buffer::Buf;
 use sys::op::{Op, OpKind, WriteSync};
 
@@ -37,17 +37,29 @@ pub fn format(devices: &[(Arc<Target>, DeviceHeader)]) -> Result<(), String> {
     for (target, header) in devices {
         clear(target, header).map_err(|error| failed(target, error))?;
     }
-    for (target, header) in devices {
-        Transfers::new(target)
-            .and_then(|mut transfers| transfers.write(0, &header.to_bytes()))
-            .map_err(|error| failed(target, error))?;
+    write_headers(devices)
+}
+
+/// Writes the first header of all devices, then the second header of all devices. [`store::Starts`] needs this order.
+pub fn write_headers(devices: &[(Arc<Target>, DeviceHeader)]) -> Result<(), String> {
+    for offset in HEADER_OFFSETS {
+        for (target, header) in devices {
+            let written = Transfers::new(target).and_then(|mut transfers| transfers.write(offset, &header.to_bytes()));
+            written.map_err(|error| {
+                format!(
+                    "cannot write the header of {} at byte {offset} - {error} - replace the device, after a copy of its \
+                     records",
+                    target.name()
+                )
+            })?;
+        }
     }
     Ok(())
 }
 
-/// Reads the first bytes of a device.
-pub fn read_begin(target: &Arc<Target>, bytes: usize) -> io::Result<Vec<u8>> {
-    Transfers::new(target)?.read(0, bytes)
+/// Reads `bytes` at `offset` of a device.
+pub fn read_at(target: &Arc<Target>, offset: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    Transfers::new(target)?.read(offset, bytes)
 }
 
 fn clear(target: &Arc<Target>, header: &DeviceHeader) -> io::Result<()> {

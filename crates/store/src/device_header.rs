@@ -1,19 +1,20 @@
 //! The first 8 MiB of a device: a header of 4 KiB with the device's namespace and the settings for reading the blocks,
-//! then the marks (see `seal`) of each core.
+//! then the marks (see `seal`) of each core, and in the last 4 KiB a second copy of the header.
 //!
 //! ```text
 //! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 |
 //! index of this device u16 | cores u16 | length of name u16 | name of the namespace
-//! at byte 4088: the device's size, bytes, u64                                                         little-endian
+//! at byte 4080: number of the start u64 | the device's size, bytes, u64                               little-endian
 //! ```
 //!
-//! The header is written once, when the device is formatted, after the start and the end of the device were cleared.
+//! The header is written when the device is formatted, after the start and the end of the device were cleared, and at
+//! each start of the server, with the number of the start ([`Starts`]). One valid copy suffices to read the device.
 //! Devices of a namespace that are formatted together have the same random number, the set: a device of another set
 //! does not belong to the namespace.
 
 use crate::record::{BlockHeader, HeaderState, u16_at, u32_at, u64_at};
 use crate::seal::Mark;
-use crate::{MARKS_BYTES, Namespace, Space};
+use crate::{MARKS_BYTES, Namespace, Space, Starts};
 use crc32fast::Hasher;
 use std::io;
 use std::ops::Range;
@@ -23,22 +24,26 @@ use sys::random::Random;
 /// Bytes before the first block.
 pub const DEVICE_HEADER_BYTES: u64 = 8 << 20;
 
-/// Bytes of the header itself. The marks follow.
+/// Bytes of a copy of the header.
 pub const WRITTEN_BYTES: usize = 4096;
+
+/// Offsets of the two copies of the header. The marks are between them.
+pub const HEADER_OFFSETS: [u64; 2] = [0, DEVICE_HEADER_BYTES - WRITTEN_BYTES as u64];
 
 /// Minimum number of blocks of a space: some are reserved for defragmentation, the others are for records.
 const BLOCKS_MIN: u64 = 8;
 
-/// Maximum number of cores: the space behind the header has room for the marks of this many cores.
-const CORES_MAX: u16 = ((DEVICE_HEADER_BYTES - WRITTEN_BYTES as u64) / MARKS_BYTES) as u16;
+/// Maximum number of cores: the space between the copies of the header has room for the marks of this many cores.
+const CORES_MAX: u16 = ((HEADER_OFFSETS[1] - WRITTEN_BYTES as u64) / MARKS_BYTES) as u16;
 
 /// Bytes of the border of a write block, which have its header.
 pub const BORDER_BYTES: usize = 512;
 
 const MAGIC: &[u8; 16] = b"flashproof store";
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 const NAME_AT: usize = 44;
 const DEVICE_BYTES_AT: usize = WRITTEN_BYTES - 8;
+const STARTS_AT: usize = DEVICE_BYTES_AT - 8;
 
 /// Contents of a device's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,6 +60,8 @@ pub struct DeviceHeader {
     pub device_set: u64,
     /// Size of the device when it was formatted, bytes. Determines where each core's space begins.
     pub device_bytes: u64,
+    /// Number of the start that wrote each copy; 0: formatting.
+    pub starts: Starts,
 }
 
 /// How a device can be opened, according to its header.
@@ -66,7 +73,7 @@ pub enum HeaderCheck {
     Open(DeviceHeader),
     /// A valid header with other settings: a sentence for each difference.
     Differs(Vec<String>),
-    /// A header with a wrong checksum.
+    /// A device of flashproof without a valid header.
     Damaged,
 }
 
@@ -75,7 +82,16 @@ impl DeviceHeader {
     /// and the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
     pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, device_set: u64) -> Self {
         let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
-        Self { namespace, write_block_bytes, devices, index, cores, device_set, device_bytes: 0 }
+        Self {
+            namespace,
+            write_block_bytes,
+            devices,
+            index,
+            cores,
+            device_set,
+            device_bytes: 0,
+            starts: Starts::both(0),
+        }
     }
 
     /// The header with the size of the device.
@@ -83,7 +99,7 @@ impl DeviceHeader {
         Self { device_bytes, ..self }
     }
 
-    /// Bytes for the start of the device.
+    /// Bytes of a copy of the header.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(WRITTEN_BYTES);
         bytes.extend_from_slice(MAGIC);
@@ -95,15 +111,38 @@ impl DeviceHeader {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(self.namespace.as_bytes());
-        bytes.resize(DEVICE_BYTES_AT, 0);
+        bytes.resize(STARTS_AT, 0);
+        bytes.extend_from_slice(&self.starts.first.unwrap_or_default().to_le_bytes());
         bytes.extend_from_slice(&self.device_bytes.to_le_bytes());
         let sum = checksum(&bytes);
         bytes[20..24].copy_from_slice(&sum.to_le_bytes());
         bytes
     }
 
-    /// Compares this expected header with the first bytes of a device, except for the sets.
-    pub fn plan(&self, bytes: &[u8]) -> HeaderCheck {
+    /// Compares this expected header with the copies on a device, except for set and start. A copy that cannot be read
+    /// is empty. `first_block`: the border of the device's first write block, which shows a store without a header.
+    pub fn plan(&self, copies: &[Vec<u8>; 2], first_block: &[u8]) -> HeaderCheck {
+        use HeaderCheck::{Damaged, Differs, Format, Open};
+        match copies.each_ref().map(|copy| self.plan_copy(copy)) {
+            [differs @ Differs(_), _] | [_, differs @ Differs(_)] => differs,
+            [Open(first), Open(second)] if first.device_set != second.device_set => Differs(vec![format!(
+                "the first copy of its header is of set {:016x}, the second copy of set {:016x}",
+                first.device_set, second.device_set
+            )]),
+            [Open(mut header), Open(second)] => {
+                header.starts.second = second.starts.first;
+                Open(header)
+            }
+            [Open(header), _] => Open(header),
+            [_, Open(header)] => Open(Self { starts: Starts { first: None, second: header.starts.first }, ..header }),
+            [Damaged, _] | [_, Damaged] => Damaged,
+            _ if is_write_block(first_block) => Damaged,
+            _ => Format,
+        }
+    }
+
+    /// Compares this expected header with one copy, taken for the first.
+    fn plan_copy(&self, bytes: &[u8]) -> HeaderCheck {
         let Some(bytes) = bytes.get(..WRITTEN_BYTES) else { return HeaderCheck::Format };
         if !bytes.starts_with(MAGIC) {
             // A store with a damaged magic number must not look like a device that may be erased.
@@ -121,6 +160,7 @@ impl DeviceHeader {
             cores: u16_at(bytes, 40),
             device_set: u64_at(bytes, 24),
             device_bytes: u64_at(bytes, DEVICE_BYTES_AT),
+            starts: Starts { first: Some(u64_at(bytes, STARTS_AT)), second: None },
         };
         let rows = [
             ("format", u32_at(bytes, 16).to_string(), FORMAT.to_string()),
@@ -194,6 +234,11 @@ impl DeviceHeader {
     }
 }
 
+/// True if `bytes` begin with the header of the first write block of a device of flashproof.
+fn is_write_block(bytes: &[u8]) -> bool {
+    bytes.len() >= BORDER_BYTES && matches!(BlockHeader::read(bytes, u64_at(bytes, 8), 0), HeaderState::Whole(_))
+}
+
 /// Checksum of all bytes except its own.
 fn checksum(bytes: &[u8]) -> u32 {
     let mut hasher = Hasher::new();
@@ -211,17 +256,35 @@ mod tests {
         DeviceHeader::new(&Namespace::new("test"), 2, 1, 4, 77).sized(1 << 40)
     }
 
+    fn plan(first: &[u8], second: &[u8]) -> HeaderCheck {
+        header().plan(&[first.to_vec(), second.to_vec()], &[])
+    }
+
+    fn open(first: Option<u64>, second: Option<u64>) -> HeaderCheck {
+        HeaderCheck::Open(DeviceHeader { starts: Starts { first, second }, ..header() })
+    }
+
     #[test]
     fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_seen() {
-        let bytes = header().to_bytes();
-        assert_eq!(DeviceHeader { device_set: 0, ..header() }.plan(&bytes), HeaderCheck::Open(header()));
+        let [bytes, newer] = [6, 7].map(|number| DeviceHeader { starts: Starts::both(number), ..header() }.to_bytes());
+        let other = DeviceHeader { device_set: 0, ..header() };
+        assert_eq!(other.plan(&[newer.clone(), bytes.clone()], &[]), open(Some(7), Some(6)));
         for bit in 0..WRITTEN_BYTES * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(header().plan(&damaged), HeaderCheck::Damaged, "bit {bit}");
+            assert_eq!(plan(&damaged, &damaged), HeaderCheck::Damaged, "bit {bit}");
+            assert_eq!(plan(&damaged, &bytes), open(None, Some(6)), "bit {bit}");
+            assert_eq!(plan(&bytes, &damaged), open(Some(6), None), "bit {bit}");
         }
-        assert_eq!(header().plan(&[0; WRITTEN_BYTES]), HeaderCheck::Format);
-        assert_eq!(header().plan(&bytes[..100]), HeaderCheck::Format);
+        for lost in [&[0; WRITTEN_BYTES][..], &bytes[..100], &[]] {
+            assert_eq!(plan(lost, lost), HeaderCheck::Format);
+            assert_eq!((plan(lost, &bytes), plan(&bytes, lost)), (open(None, Some(6)), open(Some(6), None)));
+            let mut block = [0; BORDER_BYTES];
+            BlockHeader { id: 5, ..BlockHeader::default() }.write(&mut block[..48]);
+            assert_eq!(header().plan(&[lost.to_vec(), lost.to_vec()], &block), HeaderCheck::Damaged);
+            block[9] ^= 1;
+            assert_eq!(header().plan(&[lost.to_vec(), lost.to_vec()], &block), HeaderCheck::Format);
+        }
     }
 
     #[test]
@@ -232,7 +295,13 @@ mod tests {
             "number of cores is \"4\" on the device and \"2\" in the settings",
             "device size in bytes is \"1099511627776\" on the device and \"5\" in the settings",
         ];
-        assert_eq!(wanted.plan(&header().to_bytes()), HeaderCheck::Differs(differences.map(str::to_owned).to_vec()));
+        let differs = HeaderCheck::Differs(differences.map(str::to_owned).to_vec());
+        for copies in [[header().to_bytes(), Vec::new()], [wanted.to_bytes(), header().to_bytes()]] {
+            assert_eq!(wanted.plan(&copies, &[]), differs, "one copy suffices");
+        }
+        let of_other_set = DeviceHeader { device_set: 78, ..header() };
+        let HeaderCheck::Differs(why) = plan(&header().to_bytes(), &of_other_set.to_bytes()) else { panic!() };
+        assert!(why[0].contains("4d, the second copy of set") && why[0].ends_with("4e"), "{why:?}");
     }
 
     #[test]

@@ -29,6 +29,7 @@ mod record;
 mod record_store;
 mod seal;
 pub mod server;
+mod starts;
 #[cfg(test)]
 mod testing;
 mod transaction;
@@ -36,13 +37,14 @@ mod verification;
 mod volume;
 pub mod wire;
 
-pub use device_header::{BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HeaderCheck, WRITTEN_BYTES};
+pub use device_header::{BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, WRITTEN_BYTES};
 pub use io::{IoCounts, IoSnapshot};
 pub use issuer::Overload;
 pub use namespace::{Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, Statistics, write_unit_bytes};
 pub use record_store::{Remark, Store};
 pub use seal::MARKS_BYTES;
 pub(crate) use seal::{NOTE_BYTES, Note};
+pub use starts::Starts;
 pub use transaction::{
     Delete, Digest, Exists, Generation, PARTITIONS, Policy, Replies, Reply, ResultCode, Transaction, Ttl, Version,
     Work, Write, digest, partition,

@@ -39,6 +39,8 @@ impl ResultCode {
     pub const BIN_NAME: Self = Self(21);
     /// Not supported by this server.
     pub const UNSUPPORTED: Self = Self(16);
+    /// The clocks of the nodes differ too much.
+    pub const FORBIDDEN: Self = Self(22);
     /// Supported only by the real server's Enterprise Edition.
     pub const ENTERPRISE_ONLY: Self = Self(25);
     /// The operation does not apply to values of this type.

@@ -76,13 +76,16 @@ pub(super) fn xfs_backups(extent: &Range<u64>) -> [u64; 4] {
     [quarter, 2 * quarter, 3 * quarter, (1 << 40) - BLOCK].map(|at| extent.start + at)
 }
 
-/// All places of backup superblocks on a device of `size_bytes`.
+/// The places of the two headers of flashproof's record engine: `store::HEADER_OFFSETS`.
+pub(super) const STORE_HEADERS: [u64; 2] = [0, 8 * MIB - 4096];
+
+/// All places of backup superblocks and second headers on a device of `size_bytes`.
 pub(super) fn backups(size_bytes: u64) -> Vec<u64> {
     let of_extent = |extent: Range<u64>| {
         let xfs = xfs_backups(&extent);
         ext_backups(extent.start).into_iter().chain(btrfs_backups(extent.start)).chain(xfs)
     };
-    extents(size_bytes).flat_map(of_extent).collect()
+    extents(size_bytes).flat_map(of_extent).chain(STORE_HEADERS).collect()
 }
 
 pub(super) fn little_endian(bytes: &[u8]) -> u64 {

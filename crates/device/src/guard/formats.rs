@@ -4,7 +4,7 @@
 //! distinguishes live superblocks from stale ones are not needed. libblkid itself is not used, because a static binary
 //! cannot rely on a C library. Source for Aerospike: its server, `as/include/storage/drv_common.h`.
 
-use super::contents::{Contents, btrfs_backups, ext_backups, extents, little_endian, xfs_backups};
+use super::contents::{Contents, STORE_HEADERS, btrfs_backups, ext_backups, extents, little_endian, xfs_backups};
 use super::evidence::Evidence;
 use super::labels;
 use super::signatures::{BTRFS, EXT, MAGICS, MD_MAGIC, Magic, TABLES, XFS};
@@ -106,11 +106,12 @@ fn aerospike(contents: &Contents) -> Option<Evidence> {
     Some(Evidence::Aerospike { namespace })
 }
 
-/// The header that `store::DeviceHeader` writes: the length of the name at byte 42, the name at byte 44.
+/// A header that `store::DeviceHeader` writes: the length of the name at byte 42, the name at byte 44.
 fn record_store(contents: &Contents) -> Option<Evidence> {
-    contents.count_unstamped(0, 16).filter(|magic| magic == b"flashproof store")?;
-    let length = contents.count_unstamped(42, 2).map_or(0, little_endian);
-    let name = contents.count_unstamped(44, length.min(128) as usize).unwrap_or_default();
+    let is_header = |at: &u64| contents.count_unstamped(*at, 16).is_some_and(|magic| magic == b"flashproof store");
+    let at = STORE_HEADERS.into_iter().find(is_header)?;
+    let length = contents.count_unstamped(at + 42, 2).map_or(0, little_endian);
+    let name = contents.count_unstamped(at + 44, length.min(128) as usize).unwrap_or_default();
     let name = String::from_utf8_lossy(name).into_owned();
     Some(Evidence::RecordStore {
         namespace: Some(name).filter(|name| !name.is_empty() && !name.contains(char::is_control)),

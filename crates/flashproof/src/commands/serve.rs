@@ -14,7 +14,7 @@ use session::failure::{Failure, collect_all};
 use session::signals::EndSignals;
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::io::{Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::process::ExitCode;
@@ -24,7 +24,10 @@ use std::time::{Duration, Instant};
 use store::conf::{self, Config, NamespaceConfig, ParsedConfig};
 use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, cores};
-use store::{DeviceHeader, HeaderCheck, Losses, WRITTEN_BYTES, wire};
+use store::wire;
+use store::{
+    BORDER_BYTES, DEVICE_HEADER_BYTES, DeviceHeader, HEADER_OFFSETS, HeaderCheck, Losses, Starts, WRITTEN_BYTES,
+};
 
 /// Maximum size of a configuration, bytes.
 const BYTES_MAX: u64 = 1 << 20;
@@ -37,6 +40,10 @@ const LINES_MAX: usize = 10_000;
 
 /// Poll interval for due log lines.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// The last way out if the devices of a namespace cannot be used.
+const CLEAR_HINT: &str = "clear all devices of the namespace (blkdiscard -z; remove a file): its records are lost, unless \
+                          the other node of a pair has them";
 
 /// Maximum time for which a killed server may still hold the port.
 const PORT_RELEASE_MAX: Duration = Duration::from_secs(2);
@@ -53,7 +60,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let address = address(&config, &listeners)?;
     let cluster = cluster(&config, address)?;
     Logs::check(&config).map_err(cannot_log)?;
-    let devices = open(&config, &args.erase)?;
+    let devices = open(&config, args)?;
     let mut logs = Logs::open(&config).map_err(cannot_log)?;
     let batch = wire::Limits { batch_requests: config.batch_max_requests, ..wire::Limits::default() };
     let (connections, idle_ms) = (config.proto_fd_max as usize, config.proto_fd_idle_ms.into());
@@ -278,17 +285,21 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
 struct ExpectedDevice<'a> {
     name: &'a str,
     file_bytes: Option<u64>,
+    /// True if another node also has each record.
+    has_copies: bool,
     header: DeviceHeader,
 }
 
-/// Opens the devices of all namespaces of `config`. `erase` names devices that may be erased.
+/// Opens the devices of all namespaces of `config`, and writes the number of this start to their headers.
 ///
-/// Errors: the guard refuses; the device was written with other settings, has a damaged header, or is too small.
-fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
+/// Errors: the guard refuses; the device was written with other settings, has a damaged header or an older state, or is
+/// too small.
+fn open(config: &Config, args: &ServeArgs) -> Result<Vec<Vec<Device>>, Failure> {
     let expected: Vec<_> =
         config.namespaces.iter().flat_map(|namespace| expected_devices(namespace, cores(config))).collect();
     let existing = collect_all(expected.iter().map(existing_header), Failure::environment)?;
     check_sets(&expected, &existing)?;
+    let numbers = check_starts(&expected, &existing, args.accept_losses)?;
     let request = |(expected, existing): (&ExpectedDevice<'_>, &Option<DeviceHeader>)| Request {
         file_size_bytes: expected.file_bytes,
         uses_whole_device: true,
@@ -296,7 +307,7 @@ fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> 
         ..Request::new(expected.name, format!("records of namespace {}", expected.header.namespace))
     };
     let requests: Vec<_> = expected.iter().zip(&existing).map(request).collect();
-    let consents = consent(&requests, erase, &[])?;
+    let consents = consent(&requests, &args.erase, &[])?;
     let targets = consents.into_iter().map(|consent| {
         consent.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", consent.name())));
         Arc::new(Target::writable(consent))
@@ -305,10 +316,19 @@ fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> 
     let targets: Vec<_> = targets.collect();
     let header = |((target, wanted), kept)| header(target, wanted, kept);
     let headers = collect_all(targets.iter().zip(&expected).zip(&existing).map(header), Failure::environment)?;
+    let headers = headers
+        .into_iter()
+        .zip(numbers)
+        .map(|(header, number)| DeviceHeader { starts: Starts::both(number), ..header });
     let devices: Vec<Device> = targets.into_iter().zip(headers).collect();
-    let unformatted: Vec<_> =
-        devices.iter().zip(&existing).filter(|(_, kept)| kept.is_none()).map(|(new, _)| new.clone()).collect();
+    // Either all devices of a namespace are formatted, or none.
+    let of_kind = |is_new: bool| -> Vec<Device> {
+        let both = devices.iter().zip(&existing).filter(|(_, existing)| existing.is_none() == is_new);
+        both.map(|(device, _)| device.clone()).collect()
+    };
+    let unformatted = of_kind(true);
     formatting::format(&unformatted).map_err(Failure::environment)?;
+    formatting::write_headers(&of_kind(false)).map_err(Failure::environment)?;
     for (target, header) in &unformatted {
         console::note(&format!("{}: formatted for namespace {}", target.name(), header.namespace));
     }
@@ -325,25 +345,32 @@ fn expected_devices(namespace: &NamespaceConfig, cores: u16) -> Vec<ExpectedDevi
         .map(|(index, name)| ExpectedDevice {
             name,
             file_bytes: namespace.file_bytes,
+            has_copies: namespace.replication_factor > 1,
             header: DeviceHeader::new(&namespace.settings, devices, index, cores, set),
         })
         .collect()
 }
 
-/// The header of an existing store; `None` without a store. Errors: the store has other settings than expected.
+/// The header of an existing store; `None` without a store. Warns of a damaged copy of the header. Errors: the store has
+/// other settings than expected, or no valid header.
 fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>, String> {
     // The guard refuses a path that cannot be read, or is neither file nor device.
     let Ok(metadata) = fs::metadata(expected.name) else { return Ok(None) };
     if !metadata.is_file() && !metadata.file_type().is_block_device() {
         return Ok(None);
     }
-    let mut bytes = vec![0; WRITTEN_BYTES];
-    let read_result = File::open(expected.name).and_then(|mut file| {
-        file.read_exact_at(&mut bytes, 0)?;
-        file.seek(SeekFrom::End(0))
-    });
-    let Ok(size_bytes) = read_result else { return Ok(None) };
-    let Some(header) = compare_header(expected, &bytes, size_bytes)? else { return Ok(None) };
+    let Ok(mut device) = File::open(expected.name) else { return Ok(None) };
+    let Ok(size_bytes) = device.seek(SeekFrom::End(0)) else { return Ok(None) };
+    let copies = HEADER_OFFSETS.map(|at| read_at(&device, at, WRITTEN_BYTES));
+    let first_block = read_at(&device, DEVICE_HEADER_BYTES, BORDER_BYTES).unwrap_or_default();
+    let Some(header) = compare_header(expected, &copies, &first_block, size_bytes)? else { return Ok(None) };
+    let starts = [header.starts.first, header.starts.second];
+    for (copy, _) in copy_states(&copies).iter().zip(starts).filter(|(_, number)| number.is_none()) {
+        console::warning(&format!(
+            "{}: damaged header: {copy} - the other copy is valid, and this start restores the damaged copy",
+            expected.name
+        ));
+    }
     // The position of each core's part depends on the size, so the size of an existing file must not change.
     match expected.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
         Some(bytes) => Err(format!(
@@ -359,11 +386,7 @@ fn existing_header(expected: &ExpectedDevice<'_>) -> Result<Option<DeviceHeader>
 /// True if samples of the device show only the store of `header`. Otherwise says so: the guard then asks.
 fn holds_only_records(name: &str, header: &DeviceHeader) -> bool {
     let Ok(device) = File::open(name) else { return false };
-    let read = |at: u64, bytes: usize| {
-        let mut read = vec![0; bytes];
-        device.read_exact_at(&mut read, at).map(|()| read)
-    };
-    let foreign = header.foreign_block(RandomState::new().hash_one(name), read);
+    let foreign = header.foreign_block(RandomState::new().hash_one(name), |at, bytes| read_at(&device, at, bytes));
     if let Some(at) = foreign {
         console::warning(&format!(
             "{name} has the header of namespace {}, but the write block at byte {at} holds data that the namespace did \
@@ -374,27 +397,81 @@ fn holds_only_records(name: &str, header: &DeviceHeader) -> bool {
     foreign.is_none()
 }
 
+fn read_at(device: &File, at: u64, bytes: usize) -> io::Result<Vec<u8>> {
+    let mut read = vec![0; bytes];
+    device.read_exact_at(&mut read, at).map(|()| read)
+}
+
+/// The state of each copy of a header, if the copy is not valid.
+fn copy_states(copies: &[io::Result<Vec<u8>>; 2]) -> [String; 2] {
+    std::array::from_fn(|copy| {
+        let place = format!("the copy at byte {}", HEADER_OFFSETS[copy]);
+        match &copies[copy] {
+            Err(error) => format!("{place} cannot be read ({error})"),
+            Ok(_) => format!("{place} is overwritten or has a wrong checksum"),
+        }
+    })
+}
+
 /// The header on the device, compared with the expected header; `None` if the device has no header.
 fn compare_header(
     expected: &ExpectedDevice<'_>,
-    bytes: &[u8],
+    copies: &[io::Result<Vec<u8>>; 2],
+    first_block: &[u8],
     size_bytes: u64,
 ) -> Result<Option<DeviceHeader>, String> {
-    let clear_hint = "or clear the device and lose its records (blkdiscard -z; if it is a file, remove it)";
-    match expected.header.clone().sized(size_bytes).plan(bytes) {
-        HeaderCheck::Format => Ok(None),
+    // A file that ends before the second copy is no device of the store.
+    let fails = |error: &io::Error| error.kind() != io::ErrorKind::UnexpectedEof;
+    let has_failed = copies.iter().any(|copy| copy.as_ref().is_err_and(fails));
+    let bytes = copies.each_ref().map(|copy| copy.as_deref().map_or_else(|_| Vec::new(), <[u8]>::to_vec));
+    match expected.header.clone().sized(size_bytes).plan(&bytes, first_block) {
         HeaderCheck::Open(header) => Ok(Some(header)),
         HeaderCheck::Differs(differences) => Err(format!(
-            "cannot open {} - it has records written with other settings: {} - use those settings, {clear_hint}",
+            "cannot open {} - it has records written with other settings: {} - use those settings, or \
+             {CLEAR_HINT}",
             expected.name,
             differences.join(", ")
         )),
-        HeaderCheck::Damaged => Err(format!(
-            "cannot open {} - it has the header of a record store with a wrong checksum - {}",
+        HeaderCheck::Format if !has_failed => Ok(None),
+        HeaderCheck::Format | HeaderCheck::Damaged => Err(format!(
+            "cannot open {} - damaged header: {} - the records behind the header are still there: first copy the device; \
+             then write the first {WRITTEN_BYTES} bytes of an earlier copy of the device to byte 0, or \
+             {CLEAR_HINT}",
             expected.name,
-            clear_hint.trim_start_matches("or ")
+            copy_states(copies).join(", and ")
         )),
     }
+}
+
+/// Checks that no device of a namespace has an older state than the others. Returns the number of this start for each
+/// device. `accepts_losses` accepts older records, unless they could replace newer records of another node.
+fn check_starts(
+    expected: &[ExpectedDevice<'_>],
+    existing: &[Option<DeviceHeader>],
+    accepts_losses: bool,
+) -> Result<Vec<u64>, Failure> {
+    let mut numbers = Vec::new();
+    for devices in expected.chunk_by(|a, b| a.header.namespace == b.header.namespace) {
+        let existing = &existing[numbers.len()..][..devices.len()];
+        let starts: Vec<Starts> = existing.iter().flatten().map(|header| header.starts).collect();
+        numbers.extend(devices.iter().map(|_| Starts::next(&starts)));
+        let Some([(older, begun), (newer, finished)]) = Starts::older(&starts) else { continue };
+        let why = format!(
+            "namespace {} - {} has an older state than {}: its last start has number {begun}, but start {finished} reached \
+             all devices",
+            devices[older].header.namespace, devices[older].name, devices[newer].name
+        );
+        let may_accept = !devices[older].has_copies;
+        if accepts_losses && may_accept {
+            console::warning(&format!("{why} - newer records are missing, and deleted records may be back"));
+            continue;
+        }
+        let accept = if may_accept { "start with --accept-losses to use the older records, or " } else { "" };
+        return Err(Failure::environment(format!(
+            "cannot open {why} - give all devices the state of the same stop, or {accept}{CLEAR_HINT}"
+        )));
+    }
+    Ok(numbers)
 }
 
 /// Checks that the devices of a namespace either all have its records, from one set, or none has records. Without one
@@ -436,10 +513,34 @@ fn header(
     space.map_err(|why| cannot(&why))?;
     // No records to keep: the device was empty, or the user consented to its erasure.
     let Some(existing) = existing else { return Ok(expected.header.clone().sized(target.size_bytes())) };
-    let bytes = formatting::read_begin(target, WRITTEN_BYTES)
-        .map_err(|error| cannot(&format!("its header cannot be read: {error}")))?;
-    match compare_header(expected, &bytes, target.size_bytes())? {
+    let copies = HEADER_OFFSETS.map(|at| formatting::read_at(target, at, WRITTEN_BYTES));
+    match compare_header(expected, &copies, &[], target.size_bytes())? {
         Some(now) if now == *existing => Ok(now),
         _ => Err(cannot("its header has changed since the first check - try again")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use store::Namespace;
+
+    #[test]
+    fn a_header_that_cannot_be_read_is_damage_and_no_reason_to_format() {
+        let header = DeviceHeader::new(&Namespace::new("test"), 1, 0, 1, 7).sized(16 << 20);
+        let expected = ExpectedDevice { name: "drive", file_bytes: None, has_copies: false, header: header.clone() };
+        let compare = |first, second| compare_header(&expected, &[first, second], &[], 16 << 20);
+        let failed = || Err(io::Error::from_raw_os_error(5));
+        let zeros = || Ok(vec![0; WRITTEN_BYTES]);
+        for (first, second, at) in [(failed(), zeros(), 0), (zeros(), failed(), 8_384_512), (failed(), failed(), 0)] {
+            let why = compare(first, second).unwrap_err();
+            let place = format!("the copy at byte {at} cannot be read (Input/output error (os error 5))");
+            assert!(why.contains("damaged header: ") && why.contains(&place), "{why}");
+            assert!(why.find("first copy the device") < why.find("clear all devices"), "{why}");
+        }
+        let restored = compare(failed(), Ok(header.to_bytes())).unwrap().unwrap();
+        assert_eq!(restored.starts, Starts { first: None, second: Some(0) });
+        let ends = || Err(io::ErrorKind::UnexpectedEof.into());
+        assert_eq!([compare(ends(), ends()), compare(zeros(), ends())], [Ok(None), Ok(None)], "a new or short file");
     }
 }

@@ -41,6 +41,8 @@ pub struct NodeView {
     pub single_copy_partitions: Bitmap,
     /// Number of partitions whose writes are refused.
     pub unavailable: u64,
+    /// Difference between the clocks of this node and the other node, ms.
+    pub clock_skew_ms: u64,
     pub takeover: Option<Takeover>,
 }
 
@@ -66,6 +68,7 @@ impl NodeView {
             partitions: vec![[0xff; 512]],
             single_copy_partitions: [0xff; 512],
             unavailable: 0,
+            clock_skew_ms: 0,
             takeover: None,
         }
     }

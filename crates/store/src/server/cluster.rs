@@ -108,8 +108,8 @@ pub enum NodeMessage<'a> {
     Hello { id: u64, greeting: Greeting, common: &'a [u8] },
     /// Asks for an answer with the same number.
     Ping { number: u64, mode_version: ModeVersion },
-    /// The answer to a ping.
-    Pong { number: u64, mode_version: ModeVersion },
+    /// The answer to a ping, with the sender's time since 1970, ns.
+    Pong { number: u64, mode_version: ModeVersion, wall_ns: u64 },
     /// A record written by the sender.
     Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
     /// Result of an `Image`.
@@ -153,7 +153,9 @@ impl NodeMessage<'_> {
             NodeMessage::Proxy { number, mode_version, message } => put(3, mode_version.number(), number, &[message]),
             NodeMessage::Answer { number, reply } => put(4, 0, number, &[reply]),
             NodeMessage::Ping { number, mode_version } => put(5, mode_version.number(), number, &[]),
-            NodeMessage::Pong { number, mode_version } => put(6, mode_version.number(), number, &[]),
+            NodeMessage::Pong { number, mode_version, wall_ns } => {
+                put(6, mode_version.number(), number, &[&wall_ns.to_le_bytes()]);
+            }
             NodeMessage::Compare { number, namespace, digest, version } => {
                 let version = version.number << 1 | u64::from(version.is_tombstone);
                 put(7, namespace, number, &[&digest, &version.to_le_bytes()]);
@@ -200,7 +202,10 @@ pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<NodeMessage<'a>>, Malform
         3 => NodeMessage::Proxy { number, mode_version: parse_mode_version()?, message: body },
         4 => NodeMessage::Answer { number, reply: body },
         5 => NodeMessage::Ping { number, mode_version: parse_mode_version()? },
-        6 => NodeMessage::Pong { number, mode_version: parse_mode_version()? },
+        6 => {
+            let wall_ns = u64::from_le_bytes(take_field(&mut body)?);
+            NodeMessage::Pong { number, mode_version: parse_mode_version()?, wall_ns }
+        }
         7 => {
             let (digest, version) = (take_field(&mut body)?, u64::from_le_bytes(take_field(&mut body)?));
             let version = Version { number: version >> 1, is_tombstone: version & 1 != 0 };
@@ -255,7 +260,7 @@ mod tests {
                 common: b"a\nb",
             },
             NodeMessage::Ping { number: 8, mode_version: word(Mode::Paired) },
-            NodeMessage::Pong { number: 8, mode_version: word(Mode::Handing) },
+            NodeMessage::Pong { number: 8, mode_version: word(Mode::Handing), wall_ns: 1 << 60 },
             NodeMessage::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
             NodeMessage::Done { number: 5, result: ResultCode::OUT_OF_SPACE },
             NodeMessage::Proxy { number: 6, mode_version: word(Mode::Behind), message: b"message" },
@@ -290,6 +295,7 @@ mod tests {
             no_mode,
             header(0, 11),
             header(1, 19),
+            header(6, 7),
             header(7, 27),
             header(8, 0),
             header(10, 0),

@@ -17,12 +17,14 @@ pub mod cluster;
 mod connection;
 mod pair;
 mod shard;
+mod skew;
 mod state;
 
 use crate::conf::Config;
 pub use cluster::{Cluster, Node};
 use pair::SILENCE_NS;
 use shard::Shard;
+pub(crate) use skew::stops_writes;
 use state::Message;
 pub use state::{Device, Limits, Setup, State};
 use std::io::ErrorKind;

@@ -4,6 +4,7 @@
 
 use super::cluster::Cluster;
 use super::pair::{DeviceContents, Mode, Pair};
+use super::skew::ClockSkew;
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Transactions};
 use crate::wire::{self, Command, MessageError};
@@ -115,6 +116,8 @@ pub struct State {
     /// Number of shards' links to other nodes that are up.
     pub(super) links: AtomicUsize,
     pub(super) pair: Pair,
+    /// The clocks of all nodes, compared with the clock of this node.
+    pub(super) skews: Vec<ClockSkew>,
     /// Process of the other node, and both modes, when the log last said that the nodes cannot pair.
     pub(super) last_warning: Mutex<Option<(u64, Mode, Mode)>>,
     /// Number of this process: the time of its start, ns since 1970.
@@ -154,6 +157,7 @@ impl State {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let state = Self {
             pair: Pair::new(&setup.cluster, has_copies, cores),
+            skews: setup.cluster.nodes().iter().map(|_| ClockSkew::default()).collect(),
             last_warning: Mutex::default(),
             process: since_1970.as_nanos() as u64,
             requests_at_loss: Mutex::default(),
@@ -182,6 +186,7 @@ impl State {
             *updated_at = Instant::now();
             facts.uptime_sec = self.began.elapsed().as_secs();
             facts.wall_ms = wall_ms();
+            facts.node.clock_skew_ms = self.skew_ms();
             facts.counts = Counts::default();
             self.counts.iter().for_each(|counts| facts.counts.merge(&lock(counts)));
         }
@@ -239,6 +244,11 @@ impl State {
         self.began.elapsed().as_nanos() as u64
     }
 
+    /// Time since 1970 at an instant of the shards' clock, ns: the clock by which records expire.
+    pub(super) fn wall_ns(&self, now_ns: u64) -> u64 {
+        self.process + now_ns
+    }
+
     /// Deadline of a transaction that begins now. `timeout_ms`: the client's timeout; 0: the client gave none.
     pub(super) fn deadline_ns(&self, now_ns: u64, timeout_ms: u32) -> u64 {
         match if timeout_ms > 0 { timeout_ms } else { self.setup.config.transaction_max_ms } {
@@ -281,6 +291,20 @@ impl State {
             node.unavailable = if is_available { 0 } else { PARTITIONS.into() };
             (node.peers, node.partitions) = (peers, partitions);
         });
+    }
+
+    /// Greatest difference between the clock of this node and the clock of another node, ms.
+    pub(super) fn skew_ms(&self) -> u64 {
+        self.skews.iter().map(ClockSkew::ms).max().unwrap_or(0)
+    }
+
+    /// Takes the time in the answer to a ping that was sent at `pinged_ns`.
+    pub(super) fn on_peer_time(&self, node: usize, peer_ns: u64, now_ns: u64, pinged_ns: u64) {
+        let report = self.skews[node].measure(peer_ns, self.wall_ns(now_ns), now_ns.saturating_sub(pinged_ns));
+        let Some((warns, skew)) = report else { return };
+        let text = format!("the clock of node {} {skew}", self.setup.cluster.nodes()[node].name());
+        let line = if warns { Line::warning } else { Line::info };
+        (self.setup.log)(line("skew", "skew_monitor.c", text));
     }
 
     pub(super) fn inform(&self, context: &'static str, source: &'static str, text: String) {

@@ -46,7 +46,9 @@ fn a_store_of_our_own_is_named_as_one() {
     header.resize(42, 1);
     header.extend([4, 0]);
     header.extend(b"test");
-    assert_eq!(on_device(0, &header), ["records of namespace \"test\", written by `flashproof engine serve`"]);
+    for at in STORE_HEADERS {
+        assert_eq!(on_device(at, &header), ["records of namespace \"test\", written by `flashproof engine serve`"]);
+    }
     header[43] = 255;
     assert!(on_device(0, &header)[0].starts_with("records written by `flashproof engine serve`"));
     // A RAID array created later left the header in place.

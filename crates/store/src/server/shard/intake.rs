@@ -200,11 +200,15 @@ impl Shard {
             }
             (NodeMessage::Ping { number, mode_version }, Role::Inbound) => {
                 state.on_mode_reported(connection.process, mode_version, self.now_ns);
-                NodeMessage::Pong { number, mode_version: state.pair.reported_mode() }.put(connection.out());
+                let (mode_version, wall_ns) = (state.pair.reported_mode(), state.wall_ns(self.now_ns));
+                NodeMessage::Pong { number, mode_version, wall_ns }.put(connection.out());
                 self.list(at);
             }
-            (NodeMessage::Pong { number, mode_version }, Role::Outbound(_)) => {
+            (NodeMessage::Pong { number, mode_version, wall_ns }, Role::Outbound(node)) => {
                 state.on_mode_reported(connection.process, mode_version, self.now_ns);
+                if self.core == 0 {
+                    state.on_peer_time(node, wall_ns, self.now_ns, number);
+                }
                 // A number greater than that of the last ping must not extend the lease.
                 connection.heard_ns = connection.heard_ns.max(number.min(connection.pinged_ns));
                 state.pair.answered(connection.process, mode_version, connection.heard_ns);
@@ -368,6 +372,7 @@ impl Shard {
         self.state.links.fetch_sub(1, Ordering::AcqRel);
         self.state.show_cluster();
         if self.core == 0 {
+            self.state.skews[node].reset();
             *lock(&self.state.requests_at_loss) = Some(self.state.requests());
             let peer = &self.state.setup.cluster.nodes()[node];
             let (name, host, port) = (peer.name(), &peer.host, peer.port);

@@ -3,6 +3,7 @@
 
 use super::super::cluster::{BODY_BYTES_MAX, NodeMessage};
 use super::super::pair::{LEASE_NS, Mode};
+use super::super::skew::stops_writes;
 use super::super::state::Message;
 use super::{MS, RingDisk, Shard, lock};
 use crate::observe::{self, TransactionKind};
@@ -118,6 +119,9 @@ impl Shard {
         let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
         if is_too_big(&transaction.work, settings.write_block_bytes as usize) {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+        }
+        if kind == Some(TransactionKind::Write) && stops_writes(self.state.skew_ms(), settings) {
+            return self.replies.push((number.into(), Reply::of(ResultCode::FORBIDDEN)));
         }
         self.route(number, namespace, transaction, at_master);
     }

@@ -3,6 +3,7 @@
 use super::super::cluster::{NodeMessage, take};
 use super::super::pair::{Greeting, Mode, ModeVersion};
 use super::*;
+use crate::observe::Facts;
 
 /// The other node, with its connection to the only core of the node under test.
 struct PlayedNode {
@@ -62,6 +63,44 @@ fn each_new_mode_is_told_at_once() {
     });
     // The first mode lasts as long as one write to the device.
     assert_eq!(words, [word(Mode::Deciding, 2), word(Mode::Ahead, 2)]);
+    bench.stop();
+}
+
+#[test]
+fn a_clock_that_is_far_off_stops_writes_until_it_is_right() {
+    let Some((bench, mut other)) = PlayedNode::beside() else { return };
+    let (id, fresh) = (other.node.id, ModeVersion { mode: Mode::Fresh, changes: 1 });
+    other.hear(|said, out| {
+        let NodeMessage::Hello { greeting, common, .. } = said else { panic!("{said:?}") };
+        NodeMessage::Hello { id, greeting: Greeting { process: 9, ..greeting }, common }.put(out);
+        true
+    });
+    let state = bench.server.as_ref().unwrap().state();
+    let mut client = bench.client();
+    // The other node's clock relative to this node's clock, the code of a write, and the number of lines about it.
+    for (ahead_ms, code, lines) in [(0, 0, 0), (3_600_000, 22, 1), (-7_200_000, 22, 2), (-39_000, 0, 3), (0, 0, 4)] {
+        let is_near = |skew_ms: u64| skew_ms.abs_diff(i64::unsigned_abs(ahead_ms)) < 60;
+        // Answers to earlier pings are not used: their round trip is too long.
+        while !is_near(state.skew_ms()) {
+            other.hear(|said, out| {
+                let NodeMessage::Ping { number, .. } = said else { return false };
+                let wall_ns = state.wall_ns(state.now_ns()).wrapping_add_signed(ahead_ms * 1_000_000);
+                NodeMessage::Pong { number, mode_version: fresh, wall_ns }.put(out);
+                true
+            });
+        }
+        bench.until("the node serves", |_| state.pair.mode() == Mode::Ahead && state.pair.is_recorded());
+        assert_eq!(client.ask(&put(1, b"value")).0, code, "{ahead_ms}");
+        let deletion = message([0, info2::WRITE | info2::DELETE, 0, 0], 1, &[]);
+        assert_eq!(client.ask(&deletion).0, if code == 0 { 0 } else { 2 }, "a deletion is no write");
+        let said = bench.lines.lock().unwrap().iter().filter(|line| line.starts_with("the clock of node")).count();
+        assert_eq!(said, lines, "{ahead_ms}");
+        let shown = |facts: &mut Facts| {
+            let node = &facts.node;
+            (is_near(node.clock_skew_ms), stops_writes(node.clock_skew_ms, &facts.config.namespaces[0].settings))
+        };
+        bench.until("the statistics", |_| state.facts(shown) == (true, code == 22));
+    }
     bench.stop();
 }
 

@@ -9,6 +9,7 @@
 use super::frame::{self, FrameKind};
 use crate::nodes::Host;
 use crate::observe::{BUILD, Facts, NamespaceCounts, Transactions};
+use crate::server;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use std::fmt::Write;
@@ -195,7 +196,7 @@ fn statistics(facts: &Facts) -> String {
     pairs.add("cluster_principal", format!("{principal:X}"));
     pairs.add("cluster_integrity", true);
     pairs.add("cluster_is_member", true);
-    pairs.add("cluster_clock_skew_ms", 0);
+    pairs.add("cluster_clock_skew_ms", facts.node.clock_skew_ms);
     pairs.add("uptime", facts.uptime_sec);
     pairs.add("objects", objects);
     pairs.add("tombstones", tombstones);
@@ -240,7 +241,7 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     pairs.add("non_replica_tombstones", 0);
     pairs.add("dead_partitions", 0);
     pairs.add("unavailable_partitions", if config.replication_factor > 1 { facts.node.unavailable } else { 0 });
-    pairs.add("clock_skew_stop_writes", false);
+    pairs.add("clock_skew_stop_writes", server::stops_writes(facts.node.clock_skew_ms, &config.settings));
     pairs.add("stop_writes", store.stop_writes);
     pairs.add("hwm_breached", store.hwm_breached);
     pairs.add("current_time", (facts.wall_ms / 1_000).saturating_sub(crate::record_store::EPOCH_SEC));

@@ -45,6 +45,19 @@ fn a_node_alone_answers_as_the_real_server_did() {
 }
 
 #[test]
+fn the_clock_skew_is_shown_and_stops_the_writes_of_namespaces_with_expiration() {
+    let mut facts = facts();
+    for (skew_ms, nsup_period_sec, stops) in
+        [(0, 120, false), (40_000, 120, false), (40_001, 120, true), (40_001, 0, false)]
+    {
+        facts.node.clock_skew_ms = skew_ms;
+        facts.config.namespaces[0].settings.nsup_period_sec = nsup_period_sec;
+        assert!(reply(b"statistics\n", &facts).contains(&format!(";cluster_clock_skew_ms={skew_ms};")));
+        assert!(reply(b"namespace/test\n", &facts).contains(&format!(";clock_skew_stop_writes={stops};")));
+    }
+}
+
+#[test]
 fn two_nodes_tell_of_each_other_and_of_their_partitions() {
     let mut facts = facts();
     facts.config.namespaces[0].replication_factor = 2;
