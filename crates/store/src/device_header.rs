@@ -4,7 +4,7 @@
 //! ```text
 //! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 |
 //! index of this device u16 | cores u16 | length of name u16 | name of the namespace
-//! at byte 4088: the device's size, bytes, u64                                                         little-endian
+//! at byte 4087: single-bin u8; at byte 4088: the device's size, bytes, u64                                                         little-endian
 //! ```
 //!
 //! The header is written once, when the device is formatted, after the start and the end of the device were cleared.
@@ -39,12 +39,15 @@ const MAGIC: &[u8; 16] = b"flashproof store";
 const FORMAT: u32 = 3;
 const NAME_AT: usize = 44;
 const DEVICE_BYTES_AT: usize = WRITTEN_BYTES - 8;
+const SINGLE_BIN_AT: usize = DEVICE_BYTES_AT - 1;
 
 /// Contents of a device's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceHeader {
     pub namespace: String,
     pub write_block_bytes: u32,
+    /// True if records have one bin without a name.
+    pub single_bin: bool,
     /// Number of devices of the namespace.
     pub devices: u16,
     /// Index of this device in the namespace, from 0.
@@ -74,8 +77,17 @@ impl DeviceHeader {
     /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `device_set` is random
     /// and the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
     pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, device_set: u64) -> Self {
-        let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
-        Self { namespace, write_block_bytes, devices, index, cores, device_set, device_bytes: 0 }
+        let Namespace { ref name, write_block_bytes, single_bin, .. } = *namespace;
+        Self {
+            namespace: name.clone(),
+            write_block_bytes,
+            single_bin,
+            devices,
+            index,
+            cores,
+            device_set,
+            device_bytes: 0,
+        }
     }
 
     /// The header with the size of the device.
@@ -95,7 +107,8 @@ impl DeviceHeader {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(self.namespace.as_bytes());
-        bytes.resize(DEVICE_BYTES_AT, 0);
+        bytes.resize(SINGLE_BIN_AT, 0);
+        bytes.push(self.single_bin.into());
         bytes.extend_from_slice(&self.device_bytes.to_le_bytes());
         let sum = checksum(&bytes);
         bytes[20..24].copy_from_slice(&sum.to_le_bytes());
@@ -116,6 +129,7 @@ impl DeviceHeader {
         let header = Self {
             namespace: name.to_owned(),
             write_block_bytes: u32_at(bytes, 32),
+            single_bin: bytes[SINGLE_BIN_AT] == 1,
             devices: u16_at(bytes, 36),
             index: u16_at(bytes, 38),
             cores: u16_at(bytes, 40),
@@ -126,6 +140,7 @@ impl DeviceHeader {
             ("format", u32_at(bytes, 16).to_string(), FORMAT.to_string()),
             ("namespace", header.namespace.clone(), self.namespace.clone()),
             ("write-block-size", header.write_block_bytes.to_string(), self.write_block_bytes.to_string()),
+            ("single-bin", header.single_bin.to_string(), self.single_bin.to_string()),
             ("number of devices", header.devices.to_string(), self.devices.to_string()),
             ("index of the device", header.index.to_string(), self.index.to_string()),
             ("number of cores", header.cores.to_string(), self.cores.to_string()),
@@ -226,9 +241,10 @@ mod tests {
 
     #[test]
     fn other_settings_are_named_with_both_values() {
-        let wanted = DeviceHeader { namespace: "other".to_owned(), cores: 2, ..header() }.sized(5);
+        let wanted = DeviceHeader { namespace: "other".to_owned(), single_bin: true, cores: 2, ..header() }.sized(5);
         let differences = [
             "namespace is \"test\" on the device and \"other\" in the settings",
+            "single-bin is \"false\" on the device and \"true\" in the settings",
             "number of cores is \"4\" on the device and \"2\" in the settings",
             "device size in bytes is \"1099511627776\" on the device and \"5\" in the settings",
         ];
