@@ -370,7 +370,7 @@ impl Store {
                     self.statistics.corrupted += 1;
                     "is damaged: its checksum is wrong".to_owned()
                 } else {
-                    self.volumes[volume].counters.errors += 1;
+                    self.volumes[volume].counters.read_errors += 1;
                     format!("could not be read - {outcome}")
                 };
                 self.remark(Some(volume), format!("a record in write block {} {why}", location.block));
@@ -518,7 +518,7 @@ impl Store {
         Statistics {
             devices: self.volumes.iter().map(Volume::statistics).collect(),
             stop_writes: self.stops_writes() || self.index.is_full() && !self.is_reclaiming(),
-            hwm_breached: self.is_short_of_memory() || self.volumes.iter().any(Volume::is_short_of_blocks),
+            hwm_breached: self.index.is_nearly_full() || self.volumes.iter().any(Volume::is_short_of_blocks),
             index_bytes: self.index.bytes(),
             damage: self.damage().unwrap_or_default(),
             losses,

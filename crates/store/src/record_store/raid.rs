@@ -238,7 +238,7 @@ impl Store {
             // The block was reused during the read.
             self.tomb_raider.stage = Stage::Looking(number, block);
         } else {
-            self.volumes[number].counters.errors += 1;
+            self.volumes[number].counters.read_errors += 1;
             (self.tomb_raider.is_urgent, self.tomb_raider.is_fruitless) = (false, true);
             self.tomb_raider.retry_ns = self.tomb_raider.next_ns + REST_NS;
             self.tomb_raider.next_ns += self.raid_period_ns();
