@@ -233,19 +233,16 @@ fn check(op: &Entry<'_>) -> Result<(), ResultCode> {
 fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
     check(op)?;
     let is_add = op.operation == operation::ADD;
+    if bin.particle == particle::NULL {
+        (bin.particle, bin.value) = (op.particle, op.value.to_vec().into());
+        return Ok(());
+    }
     let is_applicable = match op.particle {
         particle::INTEGER | particle::FLOAT => is_add,
         particle::STRING | particle::BLOB => !is_add,
         _ => false,
     };
-    if !is_applicable {
-        return Err(ResultCode::OP_NOT_APPLICABLE);
-    }
-    if bin.particle == particle::NULL {
-        (bin.particle, bin.value) = (op.particle, op.value.to_vec().into());
-        return Ok(());
-    }
-    if bin.particle != op.particle {
+    if bin.particle != op.particle || !is_applicable {
         return Err(ResultCode::BIN_TYPE);
     }
     if is_add {
@@ -356,8 +353,10 @@ mod bins_tests {
         let code = |operations: &[u8]| apply(&old, operations, false, ALL).map(|_| ()).unwrap_err();
         assert_eq!(code(&op(operation::ADD, particle::INTEGER, "s", &[0; 8])), ResultCode::BIN_TYPE);
         assert_eq!(code(&op(operation::ADD, particle::FLOAT, "n", &[0; 8])), ResultCode::BIN_TYPE);
-        assert_eq!(code(&op(operation::ADD, particle::STRING, "s", b"x")), ResultCode::OP_NOT_APPLICABLE);
-        assert_eq!(code(&op(operation::APPEND, particle::INTEGER, "n", &[0; 8])), ResultCode::OP_NOT_APPLICABLE);
+        assert_eq!(code(&op(operation::ADD, particle::STRING, "s", b"x")), ResultCode::BIN_TYPE);
+        assert_eq!(code(&op(operation::APPEND, particle::INTEGER, "n", &[0; 8])), ResultCode::BIN_TYPE);
+        let created = apply(&old, &op(operation::ADD, particle::STRING, "new", b"x"), false, ALL).unwrap();
+        assert!(text(&created.bins).ends_with(" new=x"), "as in the real server, any operation creates a missing bin");
         assert_eq!(code(&op(operation::ADD, particle::INTEGER, "n", &[0; 7])), ResultCode::PARAMETER);
         assert_eq!(code(&op(99, particle::STRING, "s", b"x")), ResultCode::UNSUPPORTED);
         assert_eq!(code(&write("sixteen-letters-", "x")), ResultCode::BIN_NAME);

@@ -42,8 +42,6 @@ impl ResultCode {
     pub const UNSUPPORTED: Self = Self(16);
     /// Supported only by the real server's Enterprise Edition.
     pub const ENTERPRISE_ONLY: Self = Self(25);
-    /// The operation does not apply to values of this type.
-    pub const OP_NOT_APPLICABLE: Self = Self(26);
     /// Logins are not supported.
     pub const NO_SECURITY: Self = Self(51);
     /// Too many keys in a batch.

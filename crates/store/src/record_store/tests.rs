@@ -177,6 +177,10 @@ fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
     ops::put(&mut gone, &ops::Entry { operation: ops::operation::WRITE, particle: 0, name: b"b", value: b"" });
     let remove = Work::Write(Write { ops: gone, ..Write::default() });
     assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).generation, 1);
+    let policy = Policy { exists: Exists::CreateOrReplace, ..Policy::default() };
+    let only_read = Write { policy, ops: entry(ops::operation::READ, b""), ..Write::default() };
+    assert_eq!(bench.ask(1, Work::Write(only_read)).result, ResultCode::NOT_FOUND, "a replacement by nothing");
+    assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"x");
     assert_eq!(bench.ask(1, remove.clone()), Reply::of(ResultCode::OK), "without a generation");
     assert_eq!(bench.ask(1, remove).result, ResultCode::NOT_FOUND);
     let statistics = bench.store.statistics();

@@ -155,14 +155,10 @@ impl Store {
         let old_record = old_record.filter(|_| entry.is_some());
         let bins = old_record.filter(|_| !replaces(write)).map_or(&[][..], |old| old.body);
         let applied = ops::apply(bins, &write.ops, self.namespace.single_bin, write.answers)?;
-        let mut reply = Reply { bins: applied.reply_bins, ops: applied.reply, ..Reply::of(ResultCode::OK) };
-        if !applied.has_written {
-            let entry = entry.ok_or(ResultCode::NOT_FOUND)?;
-            (reply.generation, reply.void_time_sec) = (entry.generation, entry.void_time);
-            return Ok(Some(reply));
-        }
+        let reply = Reply { bins: applied.reply_bins, ops: applied.reply, ..Reply::of(ResultCode::OK) };
         if applied.bins.is_empty() {
-            entry.ok_or(ResultCode::NOT_FOUND)?;
+            // As in the real server, a replacement without bins changes nothing.
+            entry.filter(|_| !replaces(write)).ok_or(ResultCode::NOT_FOUND)?;
             let answer = self.write_tombstone(number, &digest, write.wants_image, reply, now_ns)?;
             self.statistics.deleted_last_bin += 1;
             return Ok(answer);

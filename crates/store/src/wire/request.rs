@@ -200,12 +200,12 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
     let mut exists = EXISTS.iter().find(|(_, byte, bit)| header.info[*byte] & bit != 0).map_or(Exists::Any, |of| of.0);
     check_ops(ops, Some(exists))?;
     answers.has_all_bins = reads & info1::GET_ALL != 0;
-    let read_names: Vec<_> =
-        ops::entries(ops).filter(|op| op.operation == operation::READ).map(|op| op.name.len()).collect();
+    let mut read_names = ops::entries(ops).filter(|op| op.operation == operation::READ).map(|op| op.name.len());
+    let may_read = reads & info1::READ != 0;
     let is_valid = match answers.has_all_bins {
         // A read of all bins is the only read.
-        true => read_names == [0] && reads & info1::READ != 0 && !answers.has_each,
-        false => read_names.is_empty() || reads & info1::READ != 0,
+        true => may_read && !answers.has_each && read_names.eq([0]),
+        false => may_read || read_names.next().is_none(),
     };
     if !is_valid {
         return Err(ResultCode::PARAMETER);
@@ -227,14 +227,13 @@ fn check_ops(ops: &[u8], exists: Option<Exists>) -> Result<(), ResultCode> {
         if entry.name.len() > ops::NAME_BYTES_MAX {
             return Err(ResultCode::BIN_NAME);
         }
-        let number = || matches!(entry.particle, particle::INTEGER | particle::FLOAT);
+        let has_length = || !matches!(entry.particle, particle::INTEGER | particle::FLOAT) || entry.value.len() == 8;
         let is_valid = match entry.operation {
             operation::READ => true,
             operation::WRITE if entry.particle == particle::NULL => may_modify,
-            operation::WRITE => may_write && (!number() || entry.value.len() == 8),
-            operation::ADD => may_modify && number() && entry.value.len() == 8,
-            operation::APPEND | operation::PREPEND => {
-                may_modify && matches!(entry.particle, particle::STRING | particle::BLOB)
+            operation::WRITE => may_write && has_length(),
+            operation::ADD | operation::APPEND | operation::PREPEND => {
+                may_modify && entry.particle != particle::NULL && has_length()
             }
             operation::TOUCH | operation::DELETE => may_modify,
             // Lists, maps, expressions, bits, HyperLogLog.

@@ -210,8 +210,8 @@ fn what_is_not_done_or_makes_no_sense_gets_its_code() {
     let blob = (operation::WRITE, particle::BLOB);
     assert_eq!(bin(blob.0, blob.1, "sixteen.bytes.xx", b""), ResultCode::BIN_NAME);
     assert_eq!(bin(operation::WRITE, particle::INTEGER, "i", b"1234567"), ResultCode::PARAMETER);
-    assert_eq!(bin(operation::ADD, particle::STRING, "i", b"12345678"), ResultCode::PARAMETER);
-    assert_eq!(bin(operation::APPEND, particle::INTEGER, "i", b"12345678"), ResultCode::PARAMETER);
+    assert_eq!(bin(operation::ADD, particle::NULL, "i", b""), ResultCode::PARAMETER);
+    assert_eq!(bin(operation::APPEND, particle::INTEGER, "i", b"1234567"), ResultCode::PARAMETER);
     for list_map_expression in [3, 4, 7, 8, 12, 13, 15, 16, 0, 255] {
         assert_eq!(bin(list_map_expression, particle::BLOB, "b", b""), ResultCode::UNSUPPORTED);
     }
