@@ -56,12 +56,13 @@ impl Event {
 }
 
 /// A program that scripts/linearizability-setup builds.
-fn program(name: &str) -> Option<PathBuf> {
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let target = Path::new(FLASHPROOF).parent()?.parent()?;
     if target.join(name).exists() {
         return Some(target.join(name));
     }
-    let why = std::fs::read_to_string(target.join("linearizability.missing"));
+    let why = [name, "linearizability"].map(|name| std::fs::read_to_string(target.join(format!("{name}.missing"))));
+    let why = why.into_iter().find_map(Result::ok);
     skip(why.unwrap_or("run scripts/linearizability-setup".into()).trim())
 }
 

@@ -34,6 +34,7 @@ mod fio_verify;
 mod fleet;
 mod fleet_faults;
 mod full_disk;
+mod go_client_suite;
 mod guard;
 mod guest;
 mod histograms;

@@ -4,7 +4,7 @@
 //! ```text
 //! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 |
 //! index of this device u16 | cores u16 | length of name u16 | name of the namespace
-//! at byte 4080: number of the start u64 | the device's size, bytes, u64                               little-endian
+//! at byte 4079: single-bin u8 | number of the start u64 | the device's size, bytes, u64              little-endian
 //! ```
 //!
 //! The header is written when the device is formatted, after the start and the end of the device were cleared, and at
@@ -44,12 +44,15 @@ const FORMAT: u32 = 4;
 const NAME_AT: usize = 44;
 const DEVICE_BYTES_AT: usize = WRITTEN_BYTES - 8;
 const STARTS_AT: usize = DEVICE_BYTES_AT - 8;
+const SINGLE_BIN_AT: usize = STARTS_AT - 1;
 
 /// Contents of a device's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceHeader {
     pub namespace: String,
     pub write_block_bytes: u32,
+    /// True if records have one bin without a name.
+    pub single_bin: bool,
     /// Number of devices of the namespace.
     pub devices: u16,
     /// Index of this device in the namespace, from 0.
@@ -81,10 +84,11 @@ impl DeviceHeader {
     /// The header of device number `index` among the `devices` of `namespace`, on `cores` cores. `device_set` is random
     /// and the same for all devices. Before formatting or planning, add the device's size with [`Self::sized`].
     pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, device_set: u64) -> Self {
-        let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
+        let Namespace { ref name, write_block_bytes, single_bin, .. } = *namespace;
         Self {
-            namespace,
+            namespace: name.clone(),
             write_block_bytes,
+            single_bin,
             devices,
             index,
             cores,
@@ -111,7 +115,8 @@ impl DeviceHeader {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
         bytes.extend_from_slice(self.namespace.as_bytes());
-        bytes.resize(STARTS_AT, 0);
+        bytes.resize(SINGLE_BIN_AT, 0);
+        bytes.push(self.single_bin.into());
         bytes.extend_from_slice(&self.starts.first.unwrap_or_default().to_le_bytes());
         bytes.extend_from_slice(&self.device_bytes.to_le_bytes());
         let sum = checksum(&bytes);
@@ -155,6 +160,7 @@ impl DeviceHeader {
         let header = Self {
             namespace: name.to_owned(),
             write_block_bytes: u32_at(bytes, 32),
+            single_bin: bytes[SINGLE_BIN_AT] == 1,
             devices: u16_at(bytes, 36),
             index: u16_at(bytes, 38),
             cores: u16_at(bytes, 40),
@@ -166,6 +172,7 @@ impl DeviceHeader {
             ("format", u32_at(bytes, 16).to_string(), FORMAT.to_string()),
             ("namespace", header.namespace.clone(), self.namespace.clone()),
             ("write-block-size", header.write_block_bytes.to_string(), self.write_block_bytes.to_string()),
+            ("single-bin", header.single_bin.to_string(), self.single_bin.to_string()),
             ("number of devices", header.devices.to_string(), self.devices.to_string()),
             ("index of the device", header.index.to_string(), self.index.to_string()),
             ("number of cores", header.cores.to_string(), self.cores.to_string()),
@@ -289,9 +296,10 @@ mod tests {
 
     #[test]
     fn other_settings_are_named_with_both_values() {
-        let wanted = DeviceHeader { namespace: "other".to_owned(), cores: 2, ..header() }.sized(5);
+        let wanted = DeviceHeader { namespace: "other".to_owned(), single_bin: true, cores: 2, ..header() }.sized(5);
         let differences = [
             "namespace is \"test\" on the device and \"other\" in the settings",
+            "single-bin is \"false\" on the device and \"true\" in the settings",
             "number of cores is \"4\" on the device and \"2\" in the settings",
             "device size in bytes is \"1099511627776\" on the device and \"5\" in the settings",
         ];

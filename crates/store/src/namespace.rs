@@ -171,6 +171,8 @@ pub struct Statistics {
     /// Statistics of each device.
     pub devices: Vec<DeviceStatistics>,
     pub expired: u64,
+    /// Writes that deleted a record, because they left no bin.
+    pub deleted_last_bin: u64,
     /// Tombstones that the tomb raider removed because they hide no older version.
     pub raided: u64,
     /// Reads of records answered from memory.
@@ -179,7 +181,7 @@ pub struct Statistics {
     pub device_reads: u64,
     /// True if new records are refused because space or memory is short.
     pub stop_writes: bool,
-    /// True if space or memory is short and is being reclaimed.
+    /// True if space or memory is short.
     pub hwm_breached: bool,
     /// Bytes that the index takes now.
     pub index_bytes: u64,
@@ -220,8 +222,10 @@ pub struct DeviceStatistics {
     pub direct_frees: u64,
     /// Writes of partly filled buffers.
     pub partial_writes: u64,
-    /// Operations that failed on the device.
-    pub errors: u64,
+    /// Reads that failed on the device.
+    pub read_errors: u64,
+    /// Writes and flushes that failed on the device.
+    pub write_errors: u64,
     /// Time of each read of a record, us (`-read`).
     pub read_us: Buckets,
     /// Time of each block read for defragmentation, us (`-large-block-read`).

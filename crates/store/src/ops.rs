@@ -49,13 +49,22 @@ pub const HEADER_BYTES: usize = 8;
 /// Longest name of a bin, bytes.
 pub const NAME_BYTES_MAX: usize = 15;
 
+/// Entries of a reply to operations.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// Each operation except a touch has an entry, even if it reads nothing.
+    pub has_each: bool,
+    /// A read without a name reads all bins. Without this flag, such a read asks for generation and time to live only.
+    pub has_all_bins: bool,
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
     /// See [`operation`].
     pub operation: u8,
     /// The value's type, see [`particle`].
     pub particle: u8,
-    /// The bin's name; empty: all bins, or the bin of a single-bin namespace.
+    /// The bin's name; empty: see [`Answers::has_all_bins`], or the bin of a single-bin namespace.
     pub name: &'a [u8],
     pub value: &'a [u8],
 }
@@ -122,8 +131,7 @@ struct Bins<'a> {
     list: Vec<Bin<'a>>,
     /// Index in the list by name, once the record has many bins.
     positions: HashMap<&'a [u8], usize>,
-    single_bin: bool,
-    answers_each: bool,
+    answers: Answers,
 }
 
 impl<'a> Bins<'a> {
@@ -147,10 +155,10 @@ impl<'a> Bins<'a> {
     }
 }
 
-/// Applies `ops` to a record with the bins `old_bins`. With `answers_each` each operation has an entry in the reply.
-pub(crate) fn apply(old_bins: &[u8], ops: &[u8], single_bin: bool, answers_each: bool) -> Result<Applied, ResultCode> {
+/// Applies `ops` to a record with the bins `old_bins`.
+pub(crate) fn apply(old_bins: &[u8], ops: &[u8], single_bin: bool, answers: Answers) -> Result<Applied, ResultCode> {
     let list = entries(old_bins).map(|bin| Bin { name: bin.name, particle: bin.particle, value: bin.value.into() });
-    let mut bins = Bins { list: list.collect(), positions: HashMap::new(), single_bin, answers_each };
+    let mut bins = Bins { list: list.collect(), positions: HashMap::new(), answers };
     let (mut applied, mut moved_bytes) = (Applied::default(), 0);
     let mut operations = ops;
     while !operations.is_empty() {
@@ -177,11 +185,11 @@ pub(crate) fn apply(old_bins: &[u8], ops: &[u8], single_bin: bool, answers_each:
                 }
                 change(bin, &op)?;
             }
-            operation::TOUCH => {}
+            operation::TOUCH => continue,
             operation::DELETE => bins.list.iter_mut().for_each(|bin| bin.particle = particle::NULL),
             _ => return Err(ResultCode::UNSUPPORTED),
         }
-        if answers_each {
+        if answers.has_each {
             answer(&mut applied, op.name, particle::NULL, &[])?;
         }
     }
@@ -196,7 +204,7 @@ pub(crate) fn apply(old_bins: &[u8], ops: &[u8], single_bin: bool, answers_each:
 }
 
 fn read(bins: &mut Bins<'_>, op: &Entry<'_>, applied: &mut Applied) -> Result<(), ResultCode> {
-    if op.name.is_empty() && !bins.single_bin {
+    if op.name.is_empty() && bins.answers.has_all_bins {
         for bin in bins.list.iter().filter(|bin| bin.particle != particle::NULL) {
             answer(applied, bin.name, bin.particle, &bin.value)?;
         }
@@ -204,7 +212,7 @@ fn read(bins: &mut Bins<'_>, op: &Entry<'_>, applied: &mut Applied) -> Result<()
     }
     match bins.find(op.name).map(|at| &bins.list[at]).filter(|bin| bin.particle != particle::NULL) {
         Some(bin) => answer(applied, bin.name, bin.particle, &bin.value),
-        None if bins.answers_each => answer(applied, op.name, particle::NULL, &[]),
+        None if bins.answers.has_each => answer(applied, op.name, particle::NULL, &[]),
         None => Ok(()),
     }
 }
@@ -225,19 +233,16 @@ fn check(op: &Entry<'_>) -> Result<(), ResultCode> {
 fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
     check(op)?;
     let is_add = op.operation == operation::ADD;
+    if bin.particle == particle::NULL {
+        (bin.particle, bin.value) = (op.particle, op.value.to_vec().into());
+        return Ok(());
+    }
     let is_applicable = match op.particle {
         particle::INTEGER | particle::FLOAT => is_add,
         particle::STRING | particle::BLOB => !is_add,
         _ => false,
     };
-    if !is_applicable {
-        return Err(ResultCode::OP_NOT_APPLICABLE);
-    }
-    if bin.particle == particle::NULL {
-        (bin.particle, bin.value) = (op.particle, op.value.to_vec().into());
-        return Ok(());
-    }
-    if bin.particle != op.particle {
+    if bin.particle != op.particle || !is_applicable {
         return Err(ResultCode::BIN_TYPE);
     }
     if is_add {
@@ -278,6 +283,8 @@ mod tests {
 #[cfg(test)]
 mod bins_tests {
     use super::*;
+
+    const ALL: Answers = Answers { has_each: false, has_all_bins: true };
 
     fn op(operation: u8, particle: u8, name: &str, value: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
@@ -324,45 +331,56 @@ mod bins_tests {
             op(operation::READ, 0, "", b""),
         ]
         .concat();
-        let applied = apply(&old, &operations, false, false).unwrap();
+        let applied = apply(&old, &operations, false, ALL).unwrap();
         assert_eq!(text(&applied.bins), "b=234 n=-2 f=0.75");
         assert_eq!((text(&applied.reply), applied.reply_bins), ("b=3 b=234 b=234 n=-2 f=0.75".to_owned(), 5));
-        let applied = apply(&old, &operations, false, true).unwrap();
+        let applied = apply(&old, &operations, false, Answers { has_each: true, ..ALL }).unwrap();
         assert_eq!(text(&applied.reply), "b=- b=3 b=- b=- b=234 none=- a=- n=- n=- f=- f=- b=234 n=-2 f=0.75");
+    }
+
+    #[test]
+    fn a_touch_is_not_answered_and_a_read_without_a_name_reads_all_bins_only_if_all_are_asked_for() {
+        let operations = [op(operation::TOUCH, 0, "", b""), op(operation::READ, 0, "", b"")].concat();
+        for (has_each, has_all_bins, reply) in [(true, false, "=-"), (false, false, ""), (false, true, "a=1")] {
+            let applied = apply(&write("a", "1"), &operations, false, Answers { has_each, has_all_bins }).unwrap();
+            assert_eq!((text(&applied.reply), applied.has_written), (reply.to_owned(), true));
+        }
     }
 
     #[test]
     fn what_does_not_fit_is_refused() {
         let old = [write("s", "x"), op(operation::WRITE, particle::INTEGER, "n", &[0; 8])].concat();
-        let code = |operations: &[u8]| apply(&old, operations, false, false).map(|_| ()).unwrap_err();
+        let code = |operations: &[u8]| apply(&old, operations, false, ALL).map(|_| ()).unwrap_err();
         assert_eq!(code(&op(operation::ADD, particle::INTEGER, "s", &[0; 8])), ResultCode::BIN_TYPE);
         assert_eq!(code(&op(operation::ADD, particle::FLOAT, "n", &[0; 8])), ResultCode::BIN_TYPE);
-        assert_eq!(code(&op(operation::ADD, particle::STRING, "s", b"x")), ResultCode::OP_NOT_APPLICABLE);
-        assert_eq!(code(&op(operation::APPEND, particle::INTEGER, "n", &[0; 8])), ResultCode::OP_NOT_APPLICABLE);
+        assert_eq!(code(&op(operation::ADD, particle::STRING, "s", b"x")), ResultCode::BIN_TYPE);
+        assert_eq!(code(&op(operation::APPEND, particle::INTEGER, "n", &[0; 8])), ResultCode::BIN_TYPE);
+        let created = apply(&old, &op(operation::ADD, particle::STRING, "new", b"x"), false, ALL).unwrap();
+        assert!(text(&created.bins).ends_with(" new=x"), "as in the real server, any operation creates a missing bin");
         assert_eq!(code(&op(operation::ADD, particle::INTEGER, "n", &[0; 7])), ResultCode::PARAMETER);
         assert_eq!(code(&op(99, particle::STRING, "s", b"x")), ResultCode::UNSUPPORTED);
         assert_eq!(code(&write("sixteen-letters-", "x")), ResultCode::BIN_NAME);
         assert_eq!(code(&write("a", "x")[..9]), ResultCode::PARAMETER, "torn");
-        assert_eq!(apply(b"", &write("a", "x"), true, false).unwrap_err(), ResultCode::BIN_NAME);
+        assert_eq!(apply(b"", &write("a", "x"), true, ALL).unwrap_err(), ResultCode::BIN_NAME);
         // 2,000 times a bin of 64 KiB.
         let old = write("a", &"x".repeat(65_536));
         let operations = op(operation::READ, 0, "a", b"").repeat(2_000);
-        assert_eq!(apply(&old, &operations, false, false).unwrap_err(), ResultCode::TOO_BIG);
+        assert_eq!(apply(&old, &operations, false, ALL).unwrap_err(), ResultCode::TOO_BIG);
         let operations = op(operation::PREPEND, particle::STRING, "a", b"x").repeat(2_000);
-        assert_eq!(apply(&old, &operations, false, false).unwrap_err(), ResultCode::TOO_BIG, "bytes moved");
+        assert_eq!(apply(&old, &operations, false, ALL).unwrap_err(), ResultCode::TOO_BIG, "bytes moved");
     }
 
     #[test]
     fn a_record_of_many_bins_is_not_searched_from_its_first() {
         let names: Vec<_> = (0..BINS_MAX + 1).map(|n| n.to_string()).collect();
         let operations: Vec<u8> = names[1..].iter().flat_map(|name| write(name, "x")).collect();
-        let once = apply(b"", &operations, false, false).unwrap();
+        let once = apply(b"", &operations, false, ALL).unwrap();
         assert_eq!(entries(&once.bins).count(), BINS_MAX);
-        assert_eq!(apply(&once.bins, &write("0", "x"), false, false).unwrap_err(), ResultCode::PARAMETER);
+        assert_eq!(apply(&once.bins, &write("0", "x"), false, ALL).unwrap_err(), ResultCode::PARAMETER);
         let gone: Vec<u8> = names[2..].iter().flat_map(|name| op(operation::WRITE, 0, name, b"")).collect();
-        let applied = apply(&once.bins, &gone, false, false).unwrap();
+        let applied = apply(&once.bins, &gone, false, ALL).unwrap();
         assert_eq!(text(&applied.bins), "1=x");
         assert!(applied.has_written);
-        assert_eq!(text(&apply(&once.bins, &op(operation::DELETE, 0, "", b""), false, false).unwrap().bins), "");
+        assert_eq!(text(&apply(&once.bins, &op(operation::DELETE, 0, "", b""), false, ALL).unwrap().bins), "");
     }
 }

@@ -234,7 +234,7 @@ impl Store {
 
     /// The record's index entry, if the record exists and has not expired.
     fn living(&self, digest: &Digest, now_ns: u64) -> Option<Entry> {
-        let is_over = |entry: &Entry| entry.void_time != 0 && entry.void_time <= self.now_sec(now_ns);
+        let is_over = |entry: &Entry| entry.void_time != 0 && entry.void_time < self.now_sec(now_ns);
         self.index.get(digest).filter(|entry| !entry.is_tombstone() && !is_over(entry)).copied()
     }
 
@@ -372,7 +372,7 @@ impl Store {
                     self.statistics.corrupted += 1;
                     "is damaged: its checksum is wrong".to_owned()
                 } else {
-                    self.volumes[volume].counters.errors += 1;
+                    self.volumes[volume].counters.read_errors += 1;
                     format!("could not be read - {outcome}")
                 };
                 self.remark(Some(volume), format!("a record in write block {} {why}", location.block));
@@ -545,7 +545,7 @@ impl Store {
         Statistics {
             devices: self.volumes.iter().map(Volume::statistics).collect(),
             stop_writes: self.stops_writes() || self.index.is_full() && !self.is_reclaiming(),
-            hwm_breached: self.is_short_of_memory() || self.volumes.iter().any(Volume::is_short_of_blocks),
+            hwm_breached: self.index.is_nearly_full() || self.volumes.iter().any(Volume::is_short_of_blocks),
             index_bytes: self.index.bytes(),
             damage: self.damage().unwrap_or_default(),
             losses,

@@ -1,5 +1,6 @@
 //! Transactions of a store, and its replies.
 
+use crate::ops::Answers;
 use ripemd::{Digest as _, Ripemd160};
 
 /// Result code of the protocol.
@@ -43,8 +44,6 @@ impl ResultCode {
     pub const FORBIDDEN: Self = Self(22);
     /// Supported only by the real server's Enterprise Edition.
     pub const ENTERPRISE_ONLY: Self = Self(25);
-    /// The operation does not apply to values of this type.
-    pub const OP_NOT_APPLICABLE: Self = Self(26);
     /// Logins are not supported.
     pub const NO_SECURITY: Self = Self(51);
     /// Too many keys in a batch.
@@ -108,8 +107,7 @@ pub struct Write {
     pub key: Vec<u8>,
     /// Operations in the format of [`crate::ops`]: writes, and reads, which see the writes before them.
     pub ops: Vec<u8>,
-    /// True if the reply has an entry for each operation, even for an operation that reads nothing.
-    pub answers_each: bool,
+    pub answers: Answers,
     /// True if the reply must contain the record as stored on the device, for a replica.
     pub wants_image: bool,
 }
@@ -136,7 +134,7 @@ pub enum Work {
     /// Reads all bins.
     ReadAll,
     /// Reads the bins that these operations ([`crate::ops`]) name.
-    Read(Vec<u8>),
+    Read(Vec<u8>, Answers),
     Write(Write),
     Delete(Delete),
     /// Applies another node's write, if the write has a greater version than the record.

@@ -360,12 +360,12 @@ impl<'a> Story<'a> {
     fn shows(state: &State, reply: &Reply, from_sec: u32, to_sec: u32) -> bool {
         let Some(value) = state else { return reply.result == ResultCode::NOT_FOUND };
         if reply.result == ResultCode::NOT_FOUND {
-            return value.void_time != 0 && value.void_time <= to_sec;
+            return value.void_time != 0 && value.void_time < to_sec;
         }
         let bytes = ops::entries(&reply.ops).next().map(|bin| bin.value);
         bytes == Some(&value.bytes)
             && reply.void_time_sec == value.void_time
-            && (value.void_time == 0 || value.void_time > from_sec)
+            && (value.void_time == 0 || value.void_time >= from_sec)
     }
 
     fn on_read(&mut self, key: usize, reply: &Reply, since_ns: u64) {
@@ -489,7 +489,7 @@ impl<'a> Story<'a> {
                 self.keys[key].pending = Some(None);
                 self.submit(key, Work::Delete(Delete::default()));
                 self.run(10_000_000);
-                // A deletion does not find an expired record.
+                // A deletion does not find an expired record that the search has removed.
                 if self.keys[key].current().as_ref().is_some_and(|value| value.void_time != 0) {
                     self.run(1_000_000_000);
                     self.keys[key].history.push((u64::MAX, None));

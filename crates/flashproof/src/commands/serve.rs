@@ -271,12 +271,8 @@ fn cluster(config: &Config, address: SocketAddr) -> Result<Cluster, Failure> {
             address.port()
         )));
     };
-    match config.node_id {
-        Some(id) if nodes.len() == 1 => nodes[own_index].id = id,
-        Some(_) => {
-            console::warning("node-id has no effect: in a cluster, the id of each node follows from host and port")
-        }
-        None => {}
+    if let Some(id) = config.node_id.filter(|_| nodes.len() == 1) {
+        nodes[own_index].id = id;
     }
     Ok(Cluster::new(nodes, own_index))
 }

@@ -104,6 +104,10 @@ impl Reader {
             "namespace" => reader.namespace(directive, &mut config.namespaces),
             _ => false,
         });
+        if config.node_id.is_some() && config.nodes.len() > 1 {
+            let text = "node-id has no effect beside mesh-seed-address-port lines: the id of each node follows from its host and port";
+            self.notes.push(Problem { line: None, text: text.to_owned() });
+        }
         // The real server's default is 2, but a single node has one copy.
         let copies = if config.nodes.is_empty() { 1 } else { 2 };
         let left_out = config.namespaces.iter_mut().filter(|namespace| namespace.replication_factor == 0);

@@ -30,7 +30,10 @@ fn a_file_of_the_real_server_is_read_with_what_has_no_effect_said() {
     let ParsedConfig { config, notes } = parse(text.as_bytes()).unwrap();
     let said: Vec<_> = notes.iter().map(ToString::to_string).collect();
     let expected = [(3, "user"), (13, "interval"), (18, "fabric"), (35, "compression")];
-    assert_eq!(said, expected.map(|(line, name)| format!("line {line}: {name} has no effect in this server")));
+    let expected = expected.map(|(line, name)| format!("line {line}: {name} has no effect in this server"));
+    let node_id =
+        "node-id has no effect beside mesh-seed-address-port lines: the id of each node follows from its host and port";
+    assert_eq!(said, [&expected[..], &[node_id.to_owned()]].concat());
     assert_eq!(config.cluster_name.as_deref(), Some("pair"));
     assert_eq!((config.node_id, config.service_threads), (Some(0xA1), Some(2)));
     assert_eq!((config.proto_fd_max, config.ticker_interval_sec, config.log_millis), (10_000, 60, true));

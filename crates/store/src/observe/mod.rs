@@ -161,7 +161,7 @@ impl TransactionKind {
     /// Kind of `work`. `None` for a write or comparison that another node requests.
     pub fn of(work: &Work) -> Option<Self> {
         match work {
-            Work::Exists | Work::ReadAll | Work::Read(_) => Some(Self::Read),
+            Work::Exists | Work::ReadAll | Work::Read(..) => Some(Self::Read),
             Work::Write(_) => Some(Self::Write),
             Work::Delete(_) => Some(Self::Delete),
             Work::Image(_) | Work::Version | Work::Compare(_) => None,
@@ -241,6 +241,8 @@ pub struct NamespaceCounts {
     pub from_proxy: Transactions,
     /// Transactions refused because too many others wait for the same record.
     pub key_busy: u64,
+    /// Transactions refused because of the record's generation.
+    pub generation: u64,
     /// Transactions refused because the record is too big.
     pub record_too_big: u64,
     pub migration: Migration,
@@ -254,6 +256,7 @@ impl NamespaceCounts {
     pub fn record(&mut self, origin: Origin, kind: TransactionKind, result: ResultCode, time: u64) {
         match result {
             ResultCode::KEY_BUSY => self.key_busy += 1,
+            ResultCode::GENERATION => self.generation += 1,
             ResultCode::TOO_BIG => self.record_too_big += 1,
             _ => {}
         }
@@ -358,14 +361,14 @@ macro_rules! merged {
 merged!(Losses: blocks, bytes, records);
 merged!(Outcomes: success, error, timeout, not_found);
 merged!(Transactions: read, write, delete, proxy, refused, read_times, write_times);
-merged!(NamespaceCounts: client, batch_sub, from_proxy, key_busy, record_too_big, migration, store);
+merged!(NamespaceCounts: client, batch_sub, from_proxy, key_busy, generation, record_too_big, migration, store);
 merged!(Migration: tx_remaining, rx_remaining, transmitted, skipped, received);
 merged!(Counts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
     in_progress);
-merged!(Statistics: objects, tombstones, devices, expired, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,
+merged!(Statistics: objects, tombstones, devices, expired, deleted_last_bin, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,
     corrupted, damage, losses, read_bytes, write_bytes);
 merged!(DeviceStatistics: used_bytes, free_wblocks, pristine_wblocks, write_q, writes, defrag_q, defrag_reads,
-    defrag_writes, defrag_io_skips, direct_frees, partial_writes, errors, read_us, large_block_read_us, write_us);
+    defrag_writes, defrag_io_skips, direct_frees, partial_writes, read_errors, write_errors, read_us, large_block_read_us, write_us);
 
 #[cfg(test)]
 pub(crate) mod tests;

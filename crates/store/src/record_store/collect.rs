@@ -114,7 +114,7 @@ impl Store {
             self.collectors[number].stage = Stage::Moving { block, buf: completion.buf, walk };
             return;
         }
-        volume.counters.errors += 1;
+        volume.counters.read_errors += 1;
         if tries < TRIES {
             return self.read_block(number, block, tries + 1, completion.buf, disk);
         }

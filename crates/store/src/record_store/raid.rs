@@ -238,7 +238,7 @@ impl Store {
             // The block was reused during the read.
             self.tomb_raider.stage = Stage::Looking(number, block);
         } else {
-            self.volumes[number].counters.errors += 1;
+            self.volumes[number].counters.read_errors += 1;
             (self.tomb_raider.is_urgent, self.tomb_raider.is_fruitless) = (false, true);
             self.tomb_raider.retry_ns = self.tomb_raider.next_ns + REST_NS;
             self.tomb_raider.next_ns += self.raid_period_ns();
@@ -268,7 +268,7 @@ impl Store {
         let end = self.index.end().min(begin.saturating_add(TURN));
         let mut refused_number = None;
         for number in begin..end {
-            let is_expired = |void_time| void_time != 0 && void_time <= now_sec;
+            let is_expired = |void_time| void_time != 0 && void_time < now_sec;
             let entry = self.index.nth(number).filter(|entry| is_expired(entry.void_time) && !entry.is_tombstone());
             let Some(entry) = entry.copied() else { continue };
             let digest = entry.digest;

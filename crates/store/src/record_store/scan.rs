@@ -157,7 +157,7 @@ impl Store {
             }
             (progress.mark, progress.damaged_marks) = (marks.last().copied(), damaged);
         } else {
-            volume.counters.errors += 1;
+            volume.counters.read_errors += 1;
             progress.damaged_marks = 2;
         }
         self.io.recycle(completion.buf);
@@ -176,7 +176,7 @@ impl Store {
                 self.take_block(number, block, bytes, progress, &mut scan.entries);
             }
         } else {
-            self.volumes[number].counters.errors += 1;
+            self.volumes[number].counters.read_errors += 1;
             if tries < TRIES {
                 progress.retries.extend(blocks.map(|block| (block..block + 1, tries + 1)));
             } else {
@@ -286,7 +286,7 @@ impl Store {
 
     pub(super) fn on_scan_flushed(&mut self, number: usize, tries: u32, completion: &Completion, disk: &mut impl Disk) {
         if !completion.outcome.is_done() {
-            self.volumes[number].counters.errors += 1;
+            self.volumes[number].counters.write_errors += 1;
             if tries < TRIES {
                 return self.flush_device(number, tries + 1, disk);
             }

@@ -153,8 +153,48 @@ fn conditions_are_checked_before_anything_is_done() {
     assert_eq!(code(1, with(policy(Generation::Equal(1), Ttl::DEFAULT))), ResultCode::OK);
     let reply = bench.ask(1, Work::ReadAll);
     assert_eq!((value(&reply), reply.generation), (b"z".to_vec(), 2));
-    assert_eq!(bench.ask(1, delete(Generation::Equal(2))).result, ResultCode::OK);
+    assert_eq!(bench.ask(1, delete(Generation::Equal(2))), Reply::of(ResultCode::OK), "without a generation");
     assert_eq!(bench.ask(1, delete(Generation::Any)).result, ResultCode::NOT_FOUND);
+}
+
+#[test]
+fn an_expired_record_is_gone_for_reads_and_is_deleted_once() {
+    let mut bench = Bench::new(|namespace| namespace.nsup_period_sec = 0, 64);
+    let policy = Policy { ttl: Ttl(1), ..Policy::default() };
+    assert_eq!(bench.ask(1, Work::Write(Write { policy, ..write(b"x", Exists::Any) })).result, ResultCode::OK);
+    bench.run(2_500);
+    let delete = |generation| Work::Delete(Delete { generation, wants_image: false });
+    assert_eq!(bench.ask(1, Work::Exists).result, ResultCode::NOT_FOUND);
+    assert_eq!(bench.ask(1, delete(Generation::Equal(2))).result, ResultCode::GENERATION);
+    assert_eq!(bench.ask(1, delete(Generation::Equal(1))).result, ResultCode::OK);
+    assert_eq!(bench.ask(1, delete(Generation::Any)).result, ResultCode::NOT_FOUND);
+}
+
+#[test]
+fn a_write_that_leaves_no_bin_deletes_the_record_and_is_counted() {
+    let mut bench = Bench::new(|_| {}, 64);
+    let mut gone = Vec::new();
+    ops::put(&mut gone, &ops::Entry { operation: ops::operation::WRITE, particle: 0, name: b"b", value: b"" });
+    let remove = Work::Write(Write { ops: gone, ..Write::default() });
+    assert_eq!(bench.ask(1, Work::Write(write(b"x", Exists::Any))).generation, 1);
+    let policy = Policy { exists: Exists::CreateOrReplace, ..Policy::default() };
+    let only_read = Write { policy, ops: entry(ops::operation::READ, b""), ..Write::default() };
+    assert_eq!(bench.ask(1, Work::Write(only_read)).result, ResultCode::NOT_FOUND, "a replacement by nothing");
+    assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"x");
+    assert_eq!(bench.ask(1, remove.clone()), Reply::of(ResultCode::OK), "without a generation");
+    assert_eq!(bench.ask(1, remove).result, ResultCode::NOT_FOUND);
+    let statistics = bench.store.statistics();
+    assert_eq!((statistics.deleted_last_bin, statistics.objects), (1, 0));
+}
+
+#[test]
+fn memory_that_is_full_of_records_is_over_the_high_water_mark() {
+    let mut bench = Bench::new(|namespace| namespace.memory_bytes = (64 << 10) + (16 << 10), 64);
+    assert!(!bench.store.statistics().hwm_breached);
+    let is_written = |key: &u64| bench.ask(*key, Work::Write(write(b"x", Exists::Any))).result == ResultCode::OK;
+    let written = (0..).take_while(is_written).count();
+    let statistics = bench.store.statistics();
+    assert!(written > 200 && statistics.stop_writes && statistics.hwm_breached, "{written} {statistics:?}");
 }
 
 #[test]
@@ -455,7 +495,8 @@ fn a_device_that_takes_no_writes_is_said_and_they_are_refused() {
     assert_eq!(value(&bench.ask(2, Work::ReadAll)), b"y");
     let Remark { device, text } = bench.store.take_remark().unwrap();
     assert!(device == Some(0) && text.starts_with("write block 0 could not be written - "), "{text}");
-    assert_eq!(bench.store.statistics().devices[0].errors, 5);
+    let counters = &bench.store.statistics().devices[0];
+    assert_eq!((counters.read_errors, counters.write_errors), (0, 5));
 }
 
 fn note(number: u64) -> Note {

@@ -35,16 +35,21 @@ impl Store {
     /// The first step of a transaction, which uses only the index entry.
     pub(super) fn step(&self, transaction: &Transaction, entry: Option<&Entry>) -> Step {
         let refuse = |code| Step::Reply(Reply::of(code));
+        // As in the real server, a deletion finds an expired record that is still in the index.
+        let entry = match transaction.work {
+            Work::Delete(_) => self.index.get(&transaction.digest).filter(|entry| !entry.is_tombstone()),
+            _ => entry,
+        };
         let generation = entry.map_or(0, |entry| entry.generation);
         if transaction.set.len() > SET_BYTES_MAX {
             return refuse(ResultCode::PARAMETER);
         }
         match (&transaction.work, entry) {
-            (Work::Exists | Work::ReadAll | Work::Read(_) | Work::Delete(_), None) => refuse(ResultCode::NOT_FOUND),
+            (Work::Exists | Work::ReadAll | Work::Read(..) | Work::Delete(_), None) => refuse(ResultCode::NOT_FOUND),
             (Work::Exists, Some(entry)) => {
                 Step::Reply(Reply { generation, void_time_sec: entry.void_time, ..Reply::of(ResultCode::OK) })
             }
-            (Work::ReadAll | Work::Read(_), Some(entry)) => Step::ReadRecord(entry.location),
+            (Work::ReadAll | Work::Read(..), Some(entry)) => Step::ReadRecord(entry.location),
             (Work::Delete(delete), Some(_)) if !allows(delete.generation, generation) => refuse(ResultCode::GENERATION),
             (Work::Delete(_) | Work::Image(_), _) => Step::Execute,
             (Work::Version, _) => {
@@ -112,7 +117,7 @@ impl Store {
         replies: &mut Replies,
     ) {
         let result = match &transaction.work {
-            Work::ReadAll | Work::Read(_) => record.map_or(Err(ResultCode::SERVER_ERROR), |record| {
+            Work::ReadAll | Work::Read(..) => record.map_or(Err(ResultCode::SERVER_ERROR), |record| {
                 read(&transaction.work, record, self.namespace.single_bin).map(Some)
             }),
             Work::Write(write) => self.put(number, transaction, write, record, now_ns),
@@ -149,16 +154,14 @@ impl Store {
         // The record may have expired during the read.
         let old_record = old_record.filter(|_| entry.is_some());
         let bins = old_record.filter(|_| !replaces(write)).map_or(&[][..], |old| old.body);
-        let applied = ops::apply(bins, &write.ops, self.namespace.single_bin, write.answers_each)?;
-        let mut reply = Reply { bins: applied.reply_bins, ops: applied.reply, ..Reply::of(ResultCode::OK) };
-        if !applied.has_written {
-            let entry = entry.ok_or(ResultCode::NOT_FOUND)?;
-            (reply.generation, reply.void_time_sec) = (entry.generation, entry.void_time);
-            return Ok(Some(reply));
-        }
+        let applied = ops::apply(bins, &write.ops, self.namespace.single_bin, write.answers)?;
+        let reply = Reply { bins: applied.reply_bins, ops: applied.reply, ..Reply::of(ResultCode::OK) };
         if applied.bins.is_empty() {
-            entry.ok_or(ResultCode::NOT_FOUND)?;
-            return self.write_tombstone(number, &digest, write.wants_image, reply, now_ns);
+            // As in the real server, a replacement without bins changes nothing.
+            entry.filter(|_| !replaces(write)).ok_or(ResultCode::NOT_FOUND)?;
+            let answer = self.write_tombstone(number, &digest, write.wants_image, reply, now_ns)?;
+            self.statistics.deleted_last_bin += 1;
+            return Ok(answer);
         }
         let void_time = match (write.policy.ttl, &entry) {
             (Ttl::NEVER, _) => 0,
@@ -293,8 +296,9 @@ impl Store {
         self.count(old.as_ref(), Some(&entry));
         self.statistics.write_bytes.record(bytes as u64);
         let image = wants_image.then(|| self::image(record));
-        let (generation, void_time_sec) = (record.generation, record.void_time);
-        let reply = Reply { generation, void_time_sec, image, ..reply };
+        // As in the real server, the reply to a deletion has no generation.
+        let generation = if record.is_tombstone { 0 } else { record.generation };
+        let reply = Reply { generation, void_time_sec: record.void_time, image, ..reply };
         if self.namespace.commit_to_device && number != NO_CLIENT {
             self.volumes[usize::from(location.volume)].answer_when_durable(location, number, reply);
             return Ok(None);
@@ -344,8 +348,8 @@ fn allows(condition: Generation, generation: u16) -> bool {
 fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
     let reply = Reply { generation: record.generation, void_time_sec: record.void_time, ..Reply::of(ResultCode::OK) };
     match work {
-        Work::Read(read_ops) => {
-            let applied = ops::apply(record.body, read_ops, single_bin, false)?;
+        Work::Read(read_ops, answers) => {
+            let applied = ops::apply(record.body, read_ops, single_bin, *answers)?;
             if applied.has_written {
                 return Err(ResultCode::PARAMETER);
             }

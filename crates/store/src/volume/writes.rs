@@ -135,7 +135,7 @@ impl Volume {
         let end = buffer.in_flight_end.take()?;
         self.counters.write_us.record((completion.completed_ns - completion.issued_ns) / 1_000);
         if !completion.outcome.is_done() {
-            self.counters.errors += 1;
+            self.counters.write_errors += 1;
             buffer.failures += 1;
             if buffer.purpose == Purpose::Renewal && buffer.failures >= TRIES {
                 let (block, sequence) = (buffer.block, buffer.header.sequence);
@@ -391,7 +391,7 @@ impl Volume {
             self.blocks.announce(&self.marks.last_mark.bounds);
             return None;
         }
-        self.counters.errors += 1;
+        self.counters.write_errors += 1;
         self.marks.failures += 1;
         // The slot may be torn: the next attempt writes the same slot again.
         self.marks.last_mark.number -= 1;

@@ -154,6 +154,13 @@ pub(super) fn take_field<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
     field.split_first().map(|(kind, value)| (*kind, value))
 }
 
+/// Takes all of `bytes` as a batch. Aerospike's Go client 8.5 adds the bytes of a filter to the size of the batch behind
+/// the filter. The batch itself says where its keys end.
+fn take_long_batch<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
+    let ([.., kind], batch) = std::mem::take(bytes).split_first_chunk::<5>()?;
+    (*kind == field::BATCH).then_some((*kind, batch))
+}
+
 /// The fields that this server uses. If a field occurs twice, the later field counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
@@ -171,7 +178,8 @@ impl<'a> Fields<'a> {
     pub(crate) fn take(bytes: &mut &'a [u8], count: u16) -> Result<Self, Malformed> {
         let mut fields = Self::default();
         for _ in 0..count {
-            let (kind, value) = take_field(bytes).ok_or(Malformed::Body("fields"))?;
+            let field = take_field(bytes).or_else(|| take_long_batch(bytes));
+            let (kind, value) = field.ok_or(Malformed::Body("fields"))?;
             match kind {
                 field::NAMESPACE => fields.namespace = Some(value),
                 field::SET => fields.set = value,

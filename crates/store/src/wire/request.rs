@@ -2,7 +2,7 @@
 
 use super::frame::Malformed;
 use super::message::{Fields, Header, field, info1, info2, info3, info4, put_field, take_ops};
-use crate::ops::{self, operation, particle};
+use crate::ops::{self, Answers, operation, particle};
 use crate::{Delete, Digest, Exists, Generation, Policy, ResultCode, Transaction, Ttl, Work, Write};
 use thiserror::Error;
 
@@ -124,14 +124,15 @@ pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_ma
     match &transaction.work {
         Work::Exists => header.info[0] = info1::READ | info1::GET_NO_BINS,
         Work::ReadAll => header.info[0] = info1::READ | info1::GET_ALL,
-        Work::Read(bins) => (header.info[0], ops) = (info1::READ, bins),
+        Work::Read(bins, answers) => (header.info[0], header.info[1], ops) = (info1::READ, each_bit(*answers), bins),
         Work::Delete(delete) => {
             condition(delete.generation);
             header.info[1] |= info2::WRITE | info2::DELETE;
         }
         Work::Write(write) => {
             condition(write.policy.generation);
-            header.info[1] |= info2::WRITE | if write.answers_each { info2::RESPOND_ALL_OPS } else { 0 };
+            header.info[0] = info1::READ | if write.answers.has_all_bins { info1::GET_ALL } else { 0 };
+            header.info[1] |= info2::WRITE | each_bit(write.answers);
             if let Some((_, byte, bit)) = EXISTS.iter().find(|(exists, ..)| *exists == write.policy.exists) {
                 header.info[*byte] |= bit;
             }
@@ -154,6 +155,10 @@ pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_ma
     out.extend_from_slice(ops);
 }
 
+fn each_bit(answers: Answers) -> u8 {
+    if answers.has_each { info2::RESPOND_ALL_OPS } else { 0 }
+}
+
 /// Conditions on existence, with their info byte and bit. If several bits are set, the first counts.
 const EXISTS: [(Exists, usize, u8); 4] = [
     (Exists::CreateOnly, 1, info2::CREATE_ONLY),
@@ -164,6 +169,7 @@ const EXISTS: [(Exists, usize, u8); 4] = [
 
 fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
     let [reads, writes, _, transaction] = header.info;
+    let mut answers = Answers { has_each: writes & info2::RESPOND_ALL_OPS != 0, has_all_bins: false };
     if transaction & info4::TRANSACTION != 0 {
         return Err(ResultCode::ENTERPRISE_ONLY);
     }
@@ -173,7 +179,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
             () if reads & info1::GET_NO_BINS != 0 => Ok(Work::Exists),
             () if reads & info1::GET_ALL != 0 => Ok(Work::ReadAll),
             () if ops.is_empty() => Err(ResultCode::PARAMETER),
-            () => check_ops(ops, false).map(|()| Work::Read(ops.to_vec())),
+            () => check_ops(ops, None).map(|()| Work::Read(ops.to_vec(), answers)),
         };
     }
     let generation = match () {
@@ -191,28 +197,45 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
     if ops.is_empty() {
         return Err(ResultCode::PARAMETER);
     }
-    check_ops(ops, true)?;
-    let exists = EXISTS.iter().find(|(_, byte, bit)| header.info[*byte] & bit != 0).map_or(Exists::Any, |of| of.0);
+    let mut exists = EXISTS.iter().find(|(_, byte, bit)| header.info[*byte] & bit != 0).map_or(Exists::Any, |of| of.0);
+    check_ops(ops, Some(exists))?;
+    answers.has_all_bins = reads & info1::GET_ALL != 0;
+    let mut read_names = ops::entries(ops).filter(|op| op.operation == operation::READ).map(|op| op.name.len());
+    let may_read = reads & info1::READ != 0;
+    let is_valid = match answers.has_all_bins {
+        // A read of all bins is the only read.
+        true => may_read && !answers.has_each && read_names.eq([0]),
+        false => may_read || read_names.next().is_none(),
+    };
+    if !is_valid {
+        return Err(ResultCode::PARAMETER);
+    }
+    if exists == Exists::Any && ops::entries(ops).any(|op| op.operation == operation::TOUCH) {
+        exists = Exists::UpdateOnly;
+    }
     let policy = Policy { exists, generation, ttl: Ttl(header.ttl) };
-    let answers_each = writes & info2::RESPOND_ALL_OPS != 0;
-    Ok(Work::Write(Write { policy, key: key.to_vec(), ops: ops.to_vec(), answers_each, ..Write::default() }))
+    Ok(Work::Write(Write { policy, key: key.to_vec(), ops: ops.to_vec(), answers, ..Write::default() }))
 }
 
-/// Checks that a store supports all of `ops`. Errors that depend on the record are found when a store applies `ops`.
-fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
+/// Checks that a store supports all of `ops`. `exists`: the condition of a write; `None` for a read. Errors that depend
+/// on the record are found when a store applies `ops`.
+fn check_ops(ops: &[u8], exists: Option<Exists>) -> Result<(), ResultCode> {
+    let may_write = exists.is_some();
+    // A replacement has no old bins, so it can only write bins.
+    let may_modify = may_write && !matches!(exists, Some(Exists::CreateOrReplace | Exists::ReplaceOnly));
     for entry in ops::entries(ops) {
         if entry.name.len() > ops::NAME_BYTES_MAX {
             return Err(ResultCode::BIN_NAME);
         }
-        let number = || matches!(entry.particle, particle::INTEGER | particle::FLOAT);
+        let has_length = || !matches!(entry.particle, particle::INTEGER | particle::FLOAT) || entry.value.len() == 8;
         let is_valid = match entry.operation {
             operation::READ => true,
-            operation::WRITE => may_write && (!number() || entry.value.len() == 8),
-            operation::ADD => may_write && number() && entry.value.len() == 8,
-            operation::APPEND | operation::PREPEND => {
-                may_write && matches!(entry.particle, particle::STRING | particle::BLOB)
+            operation::WRITE if entry.particle == particle::NULL => may_modify,
+            operation::WRITE => may_write && has_length(),
+            operation::ADD | operation::APPEND | operation::PREPEND => {
+                may_modify && entry.particle != particle::NULL && has_length()
             }
-            operation::TOUCH | operation::DELETE => may_write,
+            operation::TOUCH | operation::DELETE => may_modify,
             // Lists, maps, expressions, bits, HyperLogLog.
             _ => return Err(ResultCode::UNSUPPORTED),
         };

@@ -79,7 +79,7 @@ fn what_real_clients_ask_is_understood() {
         }
         assert!(matches!(of(&get, key), Work::ReadAll) && matches!(of(&get_missing, missing), Work::ReadAll));
         assert!(matches!(of(&exists, key), Work::Exists) && matches!(of(&delete, key), Work::Delete(_)));
-        let Work::Read(bins) = of(&select, key) else { panic!("{client}") };
+        let Work::Read(bins, _) = of(&select, key) else { panic!("{client}") };
         assert_eq!(ops::entries(&bins).map(|bin| bin.name).collect::<Vec<_>>(), [b"b"]);
         let Ok(Command::Batch { requests, timeout_ms }) = parsed(&batch) else { panic!("{client}") };
         assert!((998..=1000).contains(&timeout_ms));
@@ -130,7 +130,9 @@ fn conditions_of_a_write_are_read_from_its_bits() {
         body[6..10].copy_from_slice(&u32::to_be_bytes(generation));
         body[10..14].copy_from_slice(&u32::to_be_bytes(ttl));
         match single(&body).unwrap().work {
-            Work::Write(write) => (write.policy.exists, write.policy.generation, write.policy.ttl, write.answers_each),
+            Work::Write(write) => {
+                (write.policy.exists, write.policy.generation, write.policy.ttl, write.answers.has_each)
+            }
             other => panic!("{other:?}"),
         }
     };
@@ -153,16 +155,19 @@ fn conditions_of_a_write_are_read_from_its_bits() {
 #[test]
 fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
     let bin = [op(operation::WRITE, particle::STRING, "b", b"x"), op(operation::READ, 0, "c", b"")];
+    let all_bins = [bin[0], op(operation::READ, 0, "", b"")];
     let (all, keyed) = (
         message([info1::READ | info1::GET_ALL, 0, 0, 0], &KEY, &[]),
         [KEY[0], KEY[1], (field::SET, b"s"), (field::KEY, b"\x03user")],
     );
     let mut bodies = vec![all, message([info1::READ | info1::GET_NO_BINS, 0, 0, 0], &KEY, &[])];
     bodies.push(message([info1::READ, 0, 0, 0], &KEY, &bin[1..]));
+    bodies.push(message([info1::READ, info2::RESPOND_ALL_OPS, 0, 0], &KEY, &bin[1..]));
+    bodies.push(message([info1::READ | info1::GET_ALL, info2::WRITE, 0, 0], &KEY, &all_bins));
     for info2 in [0, info2::CREATE_ONLY, info2::GENERATION, info2::GENERATION_GREATER, info2::RESPOND_ALL_OPS] {
         for info3 in [0, info3::UPDATE_ONLY, info3::CREATE_OR_REPLACE, info3::REPLACE_ONLY] {
             for ttl in [0, 60, u32::MAX, u32::MAX - 1] {
-                let mut body = message([0, info2::WRITE | info2, info3, 0], &keyed, &bin);
+                let mut body = message([info1::READ, info2::WRITE | info2, info3, 0], &keyed, &bin);
                 body[6..14].copy_from_slice(&[&[0, 0, 0, 7][..], &ttl.to_be_bytes()].concat());
                 bodies.push(body);
             }
@@ -205,8 +210,8 @@ fn what_is_not_done_or_makes_no_sense_gets_its_code() {
     let blob = (operation::WRITE, particle::BLOB);
     assert_eq!(bin(blob.0, blob.1, "sixteen.bytes.xx", b""), ResultCode::BIN_NAME);
     assert_eq!(bin(operation::WRITE, particle::INTEGER, "i", b"1234567"), ResultCode::PARAMETER);
-    assert_eq!(bin(operation::ADD, particle::STRING, "i", b"12345678"), ResultCode::PARAMETER);
-    assert_eq!(bin(operation::APPEND, particle::INTEGER, "i", b"12345678"), ResultCode::PARAMETER);
+    assert_eq!(bin(operation::ADD, particle::NULL, "i", b""), ResultCode::PARAMETER);
+    assert_eq!(bin(operation::APPEND, particle::INTEGER, "i", b"1234567"), ResultCode::PARAMETER);
     for list_map_expression in [3, 4, 7, 8, 12, 13, 15, 16, 0, 255] {
         assert_eq!(bin(list_map_expression, particle::BLOB, "b", b""), ResultCode::UNSUPPORTED);
     }
@@ -226,6 +231,65 @@ fn what_is_not_done_or_makes_no_sense_gets_its_code() {
     assert_eq!(refused([3, 0, 0, 1], &KEY, &[]), ResultCode::ENTERPRISE_ONLY, "a transaction's verification");
     let durable = [0, info2::WRITE | info2::DELETE | info2::DURABLE_DELETE, 0, 0];
     assert_eq!(refused(durable, &KEY, &[]), ResultCode::ENTERPRISE_ONLY);
+}
+
+#[test]
+fn a_replacement_only_writes_bins_and_reads_them() {
+    let string = |code, name| op(code, particle::STRING, name, b"x");
+    let number = |code| op(code, particle::INTEGER, "n", b"12345678");
+    let write = string(operation::WRITE, "b");
+    let modifying = [
+        op(operation::WRITE, particle::NULL, "a", b""),
+        number(operation::ADD),
+        string(operation::APPEND, "a"),
+        string(operation::PREPEND, "a"),
+        op(operation::TOUCH, 0, "", b""),
+        op(operation::DELETE, 0, "", b""),
+    ];
+    for (info3, is_replacement) in
+        [(0, false), (info3::UPDATE_ONLY, false), (info3::CREATE_OR_REPLACE, true), (info3::REPLACE_ONLY, true)]
+    {
+        let code = |ops: &[Entry<'_>]| {
+            single(&message([info1::READ, info2::WRITE, info3, 0], &KEY, ops))
+                .map_or_else(|code| code, |_| ResultCode::OK)
+        };
+        assert_eq!(code(&[write, number(operation::WRITE), op(operation::READ, 0, "b", b"")]), ResultCode::OK);
+        for op in modifying {
+            let expected = if is_replacement { ResultCode::PARAMETER } else { ResultCode::OK };
+            assert_eq!([code(&[op]), code(&[write, op])], [expected; 2], "{info3} {op:?}");
+        }
+    }
+}
+
+#[test]
+fn a_read_of_all_bins_is_the_only_read_of_a_write() {
+    let [write, touch] = [op(operation::WRITE, particle::STRING, "b", b"x"), op(operation::TOUCH, 0, "", b"")];
+    let [unnamed, named] = ["", "b"].map(|name| op(operation::READ, 0, name, b""));
+    let work = |info1, info2, ops: &[Entry<'_>]| single(&message([info1, info2::WRITE | info2, 0, 0], &KEY, ops));
+    let all = info1::READ | info1::GET_ALL;
+    assert!(work(all, 0, &[write, unnamed]).is_ok() && work(info1::READ, 0, &[unnamed, write, named]).is_ok());
+    for (info1, info2, ops) in [
+        (all, 0, &[write, unnamed, unnamed][..]),
+        (all, 0, &[write, unnamed, named]),
+        (all, 0, &[write, named]),
+        (all, 0, &[write]),
+        (all, info2::RESPOND_ALL_OPS, &[write, unnamed]),
+        (0, 0, &[write, unnamed]),
+        (0, 0, &[write, named]),
+    ] {
+        assert_eq!(work(info1, info2, ops).unwrap_err(), ResultCode::PARAMETER, "{info1} {ops:?}");
+    }
+    let Work::Write(touched) = work(0, 0, &[touch, write]).unwrap().work else { panic!() };
+    assert_eq!(touched.policy.exists, Exists::UpdateOnly, "as in the real server, a touch creates no record");
+}
+
+#[test]
+fn a_filter_of_the_go_client_makes_its_batch_longer_than_the_message() {
+    let bodies = recorded("go-filter", ">");
+    assert_eq!(bodies.len(), 2);
+    for body in bodies {
+        assert_eq!(parsed(&body).unwrap_err(), MessageError::Refused(ResultCode::UNSUPPORTED));
+    }
 }
 
 #[test]

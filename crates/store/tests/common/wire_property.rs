@@ -72,7 +72,7 @@ fn assert_message(body: &[u8], out: &mut Vec<u8>) -> bool {
 /// Checks that operations for a store are complete, and that names are not too long. Returns the operations' bytes.
 fn assert_work(work: &Work) -> usize {
     let bytes = match work {
-        Work::Read(bytes) => bytes,
+        Work::Read(bytes, _) => bytes,
         Work::Write(write) => &write.ops,
         _ => return 0,
     };

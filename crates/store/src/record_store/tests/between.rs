@@ -119,7 +119,7 @@ fn tombstones_stay_when_a_block_cannot_be_read() {
     bench.run(45_000);
     let statistics = bench.store.statistics();
     assert_eq!((statistics.tombstones, statistics.raided), (1, 0));
-    assert!(statistics.devices[0].errors > 0, "it was tried");
+    assert!(statistics.devices[0].read_errors > 0, "it was tried");
 }
 
 #[test]
@@ -267,7 +267,7 @@ fn opened_where_flushes_fail(failures: u64) -> Bench {
         }
         bench.store.poll(&mut bench.engine, &mut bench.replies);
     }
-    assert_eq!(bench.store.statistics().devices[0].errors, failures);
+    assert_eq!(bench.store.statistics().devices[0].write_errors, failures);
     bench
 }
 

@@ -43,7 +43,7 @@ impl Batch {
 fn held(keyed: &BatchKey) -> usize {
     let ops = match keyed.request.as_ref().map(|request| &request.transaction.work) {
         Ok(Work::Write(write)) => write.ops.len() + write.key.len(),
-        Ok(Work::Read(ops)) => ops.len(),
+        Ok(Work::Read(ops, _)) => ops.len(),
         _ => 0,
     };
     size_of::<BatchKey>() + ops

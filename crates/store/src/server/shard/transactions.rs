@@ -233,7 +233,7 @@ impl Shard {
                     None
                 }
                 (Work::Version | Work::Image(_), Mode::Paired | Mode::Leaving) => None,
-                (Work::Exists | Work::ReadAll | Work::Read(_), Mode::Paired | Mode::Ahead | Mode::Handing) => None,
+                (Work::Exists | Work::ReadAll | Work::Read(..), Mode::Paired | Mode::Ahead | Mode::Handing) => None,
                 _ => Some(ResultCode::UNAVAILABLE),
             };
             if let Some(code) = refusal {

@@ -26,7 +26,18 @@ fn requests(phrase: &str) -> Vec<Vec<u8>> {
     let with = |info, more: (u8, &[u8])| frame_of(info, &[key[0], key[1], more], None);
     let operations = |codes: [u8; 2]| codes.iter().map(|code| frame_of(WRITE, &key, Some(*code))).collect();
     let written = operation::WRITE;
+    let info = |name: &str| {
+        let mut out = Vec::new();
+        let begin = frame::begin(&mut out, FrameKind::Info);
+        out.extend_from_slice(name.as_bytes());
+        frame::end(&mut out, begin);
+        out
+    };
     match phrase {
+        "creation of secondary indexes" => vec![info("sindex-create:ns=test;indexname=i;indexdata=b,numeric")],
+        "registration of user-defined functions" => vec![info("udf-put:filename=f.lua;content=;udf-type=LUA;")],
+        "truncation" => vec![info("truncate:namespace=test;set=s"), info("truncate-namespace:namespace=test")],
+        "changes of the configuration" => vec![info("set-config:context=service;proto-fd-max=100")],
         "scans" => vec![frame_of(READ, &[namespace], None), frame_of(READ, &[namespace, (field::SET, b"s")], None)],
         "queries" => vec![frame_of(READ, &[namespace, (22, b"\x01")], None)],
         "user-defined functions" => vec![with(WRITE, (field::FUNCTION, b"f"))],
@@ -73,6 +84,10 @@ fn unsupported_requests_get_the_codes_of_the_documentation() {
                 let (kind, body) = client.reply().unwrap();
                 let result = match kind {
                     FrameKind::Security => body[1],
+                    FrameKind::Info => {
+                        let reply = String::from_utf8(body).unwrap();
+                        reply.split_once("\tERROR:").unwrap().1.split(':').next().unwrap().parse().unwrap()
+                    }
                     _ => Header::take(&mut &body[..]).unwrap().result,
                 };
                 assert_eq!(result, code, "{phrase}: {request:?}");

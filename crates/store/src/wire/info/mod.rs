@@ -7,6 +7,7 @@
 //! Names and formats are those of the real server 7.0. Values that this server does not have are left out.
 
 use super::frame::{self, FrameKind};
+use crate::ResultCode;
 use crate::nodes::Host;
 use crate::observe::{BUILD, Facts, NamespaceCounts, Transactions};
 use crate::server;
@@ -61,6 +62,14 @@ fn unknown() -> String {
     error(4, "unrecognized command")
 }
 
+fn no_index() -> String {
+    "FAIL:201:NO INDEX".to_owned()
+}
+
+fn unsupported(feature: &str) -> String {
+    error(ResultCode::UNSUPPORTED.0, &format!("this server does not have {feature}"))
+}
+
 fn answer(name: &str, facts: &Facts) -> String {
     let (command, parameters) = name.split_once(':').unwrap_or((name, ""));
     let (command, argument) = command.split_once('/').unwrap_or((command, ""));
@@ -102,9 +111,20 @@ fn answer(name: &str, facts: &Facts) -> String {
         },
         "best-practices" => "failed_best_practices=none".to_owned(),
         // This server has no such objects, and does not count the records and sizes of sets.
+        "sindex-stat" => no_index(),
+        "sindex" if argument.contains('/') => no_index(),
         "sets" | "bins" | "sindex" | "sindex-list" | "udf-list" | "jobs" | "query-show" | "histogram" => String::new(),
         "health-stats" | "health-outliers" | "smd-info" | "tps" => String::new(),
         "user-agent-set" => "ok".to_owned(),
+        // As in the real server, removing an object that does not exist succeeds.
+        "sindex-delete" => "OK".to_owned(),
+        "sindex-exists" => "false".to_owned(),
+        "udf-remove" => "ok".to_owned(),
+        "udf-get" => "error=not_found".to_owned(),
+        "sindex-create" => unsupported("secondary indexes"),
+        "udf-put" => unsupported("user-defined functions"),
+        "truncate" | "truncate-namespace" | "truncate-undo" | "truncate-namespace-undo" => unsupported("truncation"),
+        "set-config" => unsupported("settings that change while it runs"),
         "feature-key" | "rack-ids" | "roster" => error(25, "enterprise only"),
         _ => unknown(),
     }
@@ -247,6 +267,7 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     pairs.add("current_time", (facts.wall_ms / 1_000).saturating_sub(crate::record_store::EPOCH_SEC));
     pairs.add("expired_objects", store.expired);
     pairs.add("evicted_objects", 0);
+    pairs.add("deleted_last_bin", store.deleted_last_bin);
     pairs.add("index_used_bytes", store.index_bytes);
     pairs.add("sindex_used_bytes", 0);
     let total: u64 = facts.device_bytes.get(index).into_iter().flatten().sum();
@@ -267,7 +288,8 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
         add("defrag_q", counters.defrag_q);
         add("defrag_reads", counters.defrag_reads);
         add("defrag_writes", counters.defrag_writes);
-        add("read_errors", counters.errors);
+        add("read_errors", counters.read_errors);
+        add("write_errors", counters.write_errors);
     }
     pairs.add("corrupted_records", store.corrupted);
     pairs.add("lost_blocks", store.losses.blocks);
@@ -283,6 +305,7 @@ fn namespace_statistics(facts: &Facts, index: usize) -> String {
     transactions(&mut pairs, "batch_sub", &counts.batch_sub);
     transactions(&mut pairs, "from_proxy", &counts.from_proxy);
     pairs.add("fail_key_busy", counts.key_busy);
+    pairs.add("fail_generation", counts.generation);
     pairs.add("fail_record_too_big", counts.record_too_big);
     // As in the real server, the settings follow the counters: clients and sizing look for them there.
     format!("{};{}", pairs.0, namespace(facts, index))

@@ -2,8 +2,11 @@
 
 use super::*;
 use crate::conf::Log;
+use crate::namespace::DeviceStatistics;
 use crate::observe::tests::facts;
+use crate::observe::{Origin, TransactionKind};
 use crate::server::Node;
+use crate::{ResultCode, Statistics};
 
 /// Requests as the clients and asadm sent them.
 const REQUESTS: &str = include_str!("../../../tests/data/info-requests.txt");
@@ -55,6 +58,33 @@ fn the_clock_skew_is_shown_and_stops_the_writes_of_namespaces_with_expiration() 
         assert!(reply(b"statistics\n", &facts).contains(&format!(";cluster_clock_skew_ms={skew_ms};")));
         assert!(reply(b"namespace/test\n", &facts).contains(&format!(";clock_skew_stop_writes={stops};")));
     }
+}
+
+#[test]
+fn errors_and_deletions_are_counted_under_the_real_server_s_names() {
+    let mut facts = facts();
+    let device = DeviceStatistics { read_errors: 3, write_errors: 4, ..DeviceStatistics::default() };
+    let store = Statistics { deleted_last_bin: 5, devices: vec![device; 2], ..Statistics::default() };
+    let mut counts = NamespaceCounts { store, ..NamespaceCounts::default() };
+    counts.record(Origin::Client, TransactionKind::Write, ResultCode::GENERATION, 1);
+    facts.counts.namespaces = vec![counts];
+    let reply = reply(b"namespace/test", &facts);
+    let device = "storage-engine.device[1]";
+    for pair in [format!("{device}.read_errors=3"), format!("{device}.write_errors=4")] {
+        assert!(reply.contains(&format!(";{pair};")), "{reply}");
+    }
+    assert!(reply.contains(";deleted_last_bin=5;") && reply.contains(";fail_generation=1;"), "{reply}");
+}
+
+#[test]
+fn what_does_not_exist_is_removed_as_by_the_real_server() {
+    let value =
+        |name: &str| reply(name.as_bytes(), &facts()).trim_end_matches('\n').split_once('\t').unwrap().1.to_owned();
+    assert_eq!(value("sindex-delete:ns=test;indexname=i"), "OK");
+    assert_eq!(value("sindex-exists:ns=test;indexname=i"), "false");
+    assert_eq!([value("sindex/test/i"), value("sindex-stat:ns=test;indexname=i")], ["FAIL:201:NO INDEX"; 2]);
+    assert_eq!([value("udf-remove:filename=f.lua"), value("udf-get:filename=f.lua")], ["ok", "error=not_found"]);
+    assert_eq!([value("sindex"), value("sindex/test"), value("udf-list")], [""; 3]);
 }
 
 #[test]
