@@ -2,14 +2,15 @@
 //! namespace.
 //!
 //! ```text
-//!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition
+//!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition; if
+//!                                                     that shard sleeps and there is one copy, directly its Store
 //!                                                     -> Link: a master's write goes to its replica on another node,
 //!                                                        a transaction to the node that has its partition
 //!  Pair: which of two nodes serves which partitions
 //! ```
 //!
-//! Only mailboxes and observers' data are shared. Partition p belongs to shard p modulo the number of shards, on any
-//! device, so the devices' headers contain the number of shards.
+//! Only mailboxes, the stores of sleeping shards and observers' data are shared. Partition p belongs to shard p modulo
+//! the number of shards, on any device, so the devices' headers contain the number of shards.
 //!
 //! Separate threads connect to the other nodes, and connect again after a loss.
 

@@ -272,18 +272,23 @@ impl Shard {
         }
     }
 
-    /// Sends pending bytes.
+    /// Sends pending bytes. Bytes for which the kernel has no room now are sent by the ring.
     pub(super) fn send(&mut self) {
-        let mut unsent = std::mem::take(&mut self.unsent_connections);
-        for at in unsent.drain(..) {
+        while let Some(at) = self.unsent_connections.pop() {
             let token = self.token(at, SEND);
             let Some(connection) = self.connections.get(at) else { continue };
             connection.is_listed = false;
-            if let Some(bytes) = connection.take_out(self.now_ns) {
+            let Some(mut bytes) = connection.take_out(self.now_ns) else { continue };
+            // A send by the ring would need a second call in this pass, only to take its completion.
+            let sent_bytes = sys::net::send(&connection.socket, &bytes).unwrap_or(0);
+            if sent_bytes == bytes.len() {
+                self.on_sent(at, &Outcome::Sent, bytes);
+                self.handle_replies();
+            } else {
+                bytes.drain(..sent_bytes);
                 self.net.submit(Op::Send { token, socket: connection.socket.clone(), bytes });
             }
         }
-        self.unsent_connections = unsent;
     }
 
     pub(super) fn on_sent(&mut self, at: u32, outcome: &Outcome, bytes: Vec<u8>) {
