@@ -36,10 +36,11 @@ use std::time::Duration;
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Number of cores that serve with `config`. The devices' headers contain this number, too.
+/// Number of cores that serve with `config`. The devices' headers contain this number, too. By default one CPU is left
+/// for the network's interrupts and for clients on the same machine.
 pub fn cores(config: &Config) -> u16 {
     let all = || std::thread::available_parallelism().map_or(1, |all| all.get().min(u16::MAX.into()) as u16);
-    config.service_threads.unwrap_or_else(all).max(1)
+    config.service_threads.unwrap_or_else(|| all().saturating_sub(1)).max(1)
 }
 
 /// Ends the server if a shard fails or panics: the other shards cannot continue without the part of this shard.

@@ -255,6 +255,18 @@ fn the_only_connection_writes_and_reads_the_devices_of_both_cores() {
 }
 
 #[test]
+fn one_cpu_is_left_unless_a_number_of_threads_is_given() {
+    let cores = |service: &str| {
+        let text = format!(
+            "service {{\n {service}\n}}\nnamespace test {{\n storage-engine device {{\n file f\n filesize 40M\n }}\n}}"
+        );
+        usize::from(cores(&crate::conf::parse(text.as_bytes()).unwrap().config))
+    };
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    assert_eq!((cores("service-threads 3"), cores("")), (3, (cpus - 1).max(1)));
+}
+
+#[test]
 fn a_frame_may_come_in_any_pieces() {
     let Some(bench) = Bench::new(2, Limits::default()) else { return };
     let mut client = bench.client();

@@ -285,6 +285,7 @@ impl Shard {
                     Completion::Net(event) => self.on_event(event),
                 }
                 self.handle_replies();
+                self.send_last();
             }
         }
     }
