@@ -1,7 +1,7 @@
 //! The engine of a server or client: sockets and devices share one ring and one wait, which other threads can end.
 //!
 //! The engine is a [`Queued`] ring with the operations of [`sys::net`]. Operations are submitted together with the next
-//! wait, so a loop that answers all arrivals needs one system call per iteration.
+//! wait.
 
 use crate::queued::{Detection, QueueSupport, Queued, Setup};
 use crate::{IoEngine, Wait};
@@ -10,7 +10,7 @@ use std::io;
 use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::net::{NetworkForm, Op, Outcome, Waker};
-use sys::op::{self, Queue, Reaped};
+use sys::op::{self, Queue, Reaped, Sleep};
 use sys::ring::{FileForm, Ring, RingFacts};
 
 /// Completion of a device or socket operation.
@@ -53,6 +53,9 @@ pub struct NetEngine {
     uring: Queued<Ring<NetworkForm>>,
     waker: Waker,
     discards: bool,
+    /// False: each wait is a single call, which submits and sleeps. The time between a completion and its poll is then
+    /// unknown.
+    is_measured: bool,
 }
 
 impl NetEngine {
@@ -69,7 +72,7 @@ impl NetEngine {
         let waker = Waker::new()?;
         // The token follows the highest token of the caller.
         uring.queue(Op::Wake { token: setup.in_flight_max as u32, waker: waker.clone() });
-        Ok((Self { uring, waker, discards }, facts))
+        Ok((Self { uring, waker, discards, is_measured: setup.harmless_gap_ns < u64::MAX }, facts))
     }
 
     /// A waker, with which another thread ends [`IoEngine::reap`] of this engine.
@@ -109,7 +112,12 @@ impl IoEngine for NetEngine {
 
     fn reap(&mut self, wait: Wait, completions: &mut Vec<Completion>) -> io::Result<()> {
         let until_ns = if self.uring.refused.is_empty() { wait.until_ns } else { 0 };
-        self.uring.wait(Wait { until_ns, ..wait })?;
+        let now_ns = self.uring.clock_ns();
+        if self.is_measured || until_ns <= now_ns {
+            self.uring.wait(Wait { until_ns, ..wait })?;
+        } else {
+            self.uring.queue_mut().enter(now_ns, Some(Sleep { completions: wait.completions, until_ns }))?;
+        }
         completions.extend(self.uring.refused.drain(..).map(Completion::Block));
         let mut sleeps_on = None;
         self.uring.reap_completions(

@@ -344,3 +344,34 @@ fn a_block_device_is_formatted_and_opened_again() {
     assert_eq!(ask(port, 1, None), (0, b"on a device".to_vec()));
     running.terminate();
 }
+
+/// Times that each serving thread of process `pid` went to sleep.
+fn sleeps(pid: u32) -> Vec<u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().map(|task| task.unwrap().path());
+    let read = |path: &std::path::Path, name: &str| std::fs::read_to_string(path.join(name)).unwrap();
+    let shards = tasks.filter(|task| read(task, "comm").starts_with("shard-"));
+    let sleeps = |task: std::path::PathBuf| {
+        let status = read(&task, "status");
+        let count = status.split_once("\nvoluntary_ctxt_switches:").unwrap().1.split_whitespace().next();
+        count.unwrap().parse().unwrap()
+    };
+    shards.map(sleeps).collect()
+}
+
+#[test]
+fn requests_wake_only_the_core_of_their_connection() {
+    let bench = Bench::new();
+    let Some((running, port)) = serve(&bench, &config("")) else { return };
+    let port_text = port.to_string();
+    let client = ["engine", "client", "-p", &port_text, "-k", "1000", "-o", "B:100", "-z", "1", "-T", "20000", "-w"];
+    let load = |words: &[&str]| bench.flashproof(&[&client[..], words].concat());
+    load(&["I", "--out", "insert"]).expect(0);
+    let before = sleeps(running.pid());
+    load(&["RU,90", "--duration", "2s", "--sla", "99%>10s", "--out", "update"]).expect(0);
+    let slept: Vec<_> = sleeps(running.pid()).iter().zip(&before).map(|(now, before)| now - before).collect();
+    let count = |name| support::statistic(("127.0.0.1", port), name);
+    let requests = count("client_read_success") + count("client_write_success") - 1000;
+    // The only data connection has requests for records of both cores. Counts and buffers wake the other core 50 times/s.
+    assert!(slept.len() == 2 && *slept.iter().min().unwrap() < 200 + requests / 20, "{slept:?} of {requests}");
+    running.end_by("TERM").expect(0);
+}

@@ -16,6 +16,7 @@ use crate::ring::{ENTRIES_MAX, FileForm, Form, Ring};
 use io_uring::types::{BufRingEntry, Fd};
 use io_uring::{Submitter, cqueue, opcode, squeue};
 use rustix::event::{EventfdFlags, eventfd};
+use rustix::net::SendFlags;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -30,6 +31,12 @@ const _: () = assert!(size_of::<BufRingEntry>() == 16);
 /// Sets the maximum number of connections that wait to be accepted; the standard library's default is low.
 pub fn set_backlog(listener: &TcpListener, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, backlog)?)
+}
+
+/// Sends as many bytes as the kernel has room for, without waiting. Errors: those of send(2); `WouldBlock` if there is no
+/// room.
+pub fn send(socket: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
+    Ok(rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
 }
 
 /// Wakes the thread that sleeps in a ring.

@@ -176,6 +176,11 @@ impl Connection {
         self.input.capacity() + self.early_bytes + self.unsent() + self.batch.map_or(0, |(_, bytes)| bytes)
     }
 
+    /// True if a request is not answered.
+    pub(super) fn awaits_reply(&self) -> bool {
+        !self.pending_replies.is_empty()
+    }
+
     /// True if all requests are answered and all replies are sent.
     pub(super) fn is_idle(&self) -> bool {
         self.pending_replies.is_empty() && self.unsent() == 0

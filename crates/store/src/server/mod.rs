@@ -2,14 +2,15 @@
 //! namespace.
 //!
 //! ```text
-//!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition
+//!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition; if
+//!                                                     that shard sleeps and there is one copy, directly its Store
 //!                                                     -> Link: a master's write goes to its replica on another node,
 //!                                                        a transaction to the node that has its partition
 //!  Pair: which of two nodes serves which partitions
 //! ```
 //!
-//! Only mailboxes and observers' data are shared. Partition p belongs to shard p modulo the number of shards, on any
-//! device, so the devices' headers contain the number of shards.
+//! Only mailboxes, the stores of sleeping shards and observers' data are shared. Partition p belongs to shard p modulo
+//! the number of shards, on any device, so the devices' headers contain the number of shards.
 //!
 //! Separate threads connect to the other nodes, and connect again after a loss.
 
@@ -37,10 +38,11 @@ use std::time::Duration;
 /// Maximum number of connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Number of cores that serve with `config`. The devices' headers contain this number, too.
+/// Number of cores that serve with `config`. The devices' headers contain this number, too. By default one CPU is left
+/// for the network's interrupts and for clients on the same machine.
 pub fn cores(config: &Config) -> u16 {
     let all = || std::thread::available_parallelism().map_or(1, |all| all.get().min(u16::MAX.into()) as u16);
-    config.service_threads.unwrap_or_else(all).max(1)
+    config.service_threads.unwrap_or_else(|| all().saturating_sub(1)).max(1)
 }
 
 /// Ends the server if a shard fails or panics: the other shards cannot continue without the part of this shard.

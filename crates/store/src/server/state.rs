@@ -8,14 +8,16 @@ use super::skew::ClockSkew;
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Transactions};
 use crate::wire::{self, Command, MessageError};
-use crate::{DeviceHeader, IoCounts, IoSnapshot, Losses, PARTITIONS, Reply, Transaction};
+use crate::{DeviceHeader, IoCounts, IoSnapshot, Losses, PARTITIONS, Reply, Store, Transaction};
 use crossbeam_queue::SegQueue;
 use device::target::Target;
 use std::net::{IpAddr, TcpListener, TcpStream};
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 use sys::net::Waker;
+use sys::op;
 
 /// Maximum age of the facts that answer an info request.
 const FACTS_AGE: Duration = Duration::from_millis(5);
@@ -97,11 +99,27 @@ pub struct Setup {
     pub log: Box<dyn Fn(Line) + Send + Sync>,
 }
 
+/// Stores of a core whose thread sleeps. The threads of other cores then execute transactions in its place, which saves
+/// two wake-ups for each transaction.
+#[derive(Default)]
+pub(super) struct LentStores {
+    /// Empty while the thread of the core is awake. The second value: see [`super::shard`].
+    pub(super) stores: Vec<(Store, Range<u32>)>,
+    /// I/O for the ring of the core.
+    pub(super) ops: Vec<op::Op>,
+    /// True if another thread executed a transaction.
+    pub(super) is_touched: bool,
+    /// The time until which the thread of the core sleeps.
+    pub(super) until_ns: u64,
+}
+
 /// State shared by all threads.
 pub struct State {
     pub(super) setup: Setup,
     pub(super) began: Instant,
     pub(super) mailboxes: Vec<Mailbox<Message>>,
+    /// By core: the stores while their thread sleeps.
+    pub(super) lent: Vec<Mutex<LentStores>>,
     /// Counts of each shard, at most a few milliseconds old.
     pub(super) counts: Vec<Mutex<Counts>>,
     /// Facts derived from the counts, and the time of their last update.
@@ -163,6 +181,7 @@ impl State {
             requests_at_loss: Mutex::default(),
             began,
             mailboxes: (0..cores).map(|_| Mailbox::new()).collect(),
+            lent: (0..cores).map(|_| Mutex::default()).collect(),
             counts: (0..cores).map(|_| Mutex::default()).collect(),
             facts: Mutex::new((facts, began)),
             connections: AtomicUsize::new(0),
@@ -367,6 +386,10 @@ impl<T> Mailbox<T> {
         if self.asleep.load(Ordering::Relaxed) && self.asleep.swap(false, Ordering::AcqRel) {
             self.waker.get().inspect(|waker| waker.wake());
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
     }
 
     pub(super) fn take(&self) -> Option<T> {

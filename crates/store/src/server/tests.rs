@@ -235,6 +235,38 @@ fn pipelined_requests_are_answered_in_their_order_whichever_core_has_the_record(
 }
 
 #[test]
+fn the_only_connection_writes_and_reads_the_devices_of_both_cores() {
+    let listener = listener();
+    let cluster = Cluster::new(vec![Node::new("127.0.0.1", listener.local_addr().unwrap().port())], 0);
+    let settings = "commit-to-device true\n post-write-queue 0";
+    let Some(bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster) else { return };
+    let mut client = bench.client();
+    let value = |key: u32| vec![key as u8; 40_000];
+    for key in 0..60 {
+        assert_eq!(client.ask(&put(key, &value(key))), (0, 1, Vec::new()));
+    }
+    for key in 0..60 {
+        assert_eq!(client.ask(&get(key)), (0, 1, value(key)));
+    }
+    // Each core has 30 records or so, of which up to six are in a block in memory.
+    let read = |bench: &Bench| bench.counted(|of| of.namespaces[0].store.device_reads);
+    bench.until("both devices are read", |bench| read(bench) >= 40);
+    bench.stop();
+}
+
+#[test]
+fn one_cpu_is_left_unless_a_number_of_threads_is_given() {
+    let cores = |service: &str| {
+        let text = format!(
+            "service {{\n {service}\n}}\nnamespace test {{\n storage-engine device {{\n file f\n filesize 40M\n }}\n}}"
+        );
+        usize::from(cores(&crate::conf::parse(text.as_bytes()).unwrap().config))
+    };
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    assert_eq!((cores("service-threads 3"), cores("")), (3, (cpus - 1).max(1)));
+}
+
+#[test]
 fn a_frame_may_come_in_any_pieces() {
     let Some(bench) = Bench::new(2, Limits::default()) else { return };
     let mut client = bench.client();

@@ -1,6 +1,7 @@
 //! Tests of the names that consent to an erasure. A loop device poses as the drive, whose names are in a fake /sys and
 //! /dev.
 
+use super::bench::no_attachment;
 use super::*;
 use std::fs;
 use std::os::unix::fs::symlink;

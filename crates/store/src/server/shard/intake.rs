@@ -275,18 +275,40 @@ impl Shard {
         }
     }
 
-    /// Sends pending bytes.
+    /// Sends the bytes of all listed connections.
     pub(super) fn send(&mut self) {
-        let mut unsent = std::mem::take(&mut self.unsent_connections);
-        for at in unsent.drain(..) {
-            let token = self.token(at, SEND);
-            let Some(connection) = self.connections.get(at) else { continue };
-            connection.is_listed = false;
-            if let Some(bytes) = connection.take_out(self.now_ns) {
-                self.net.submit(Op::Send { token, socket: connection.socket.clone(), bytes });
-            }
+        while let Some(at) = self.unsent_connections.pop() {
+            self.send_to(at);
         }
-        self.unsent_connections = unsent;
+    }
+
+    /// Sends the last reply of a connection at once, so that its client continues while this pass handles other
+    /// requests. Replies to pipelined requests are sent together at the end of the pass.
+    pub(super) fn send_last(&mut self) {
+        let last = self.unsent_connections.last().copied();
+        if let Some(at) =
+            last.filter(|at| self.connections.get(*at).is_some_and(|of| of.role == Role::Client && !of.awaits_reply()))
+        {
+            self.unsent_connections.pop();
+            self.send_to(at);
+        }
+    }
+
+    /// Bytes for which the kernel has no room now are sent by the ring.
+    fn send_to(&mut self, at: u32) {
+        let token = self.token(at, SEND);
+        let Some(connection) = self.connections.get(at) else { return };
+        connection.is_listed = false;
+        let Some(mut bytes) = connection.take_out(self.now_ns) else { return };
+        // A send by the ring would need a second call in this pass, only to take its completion.
+        let sent_bytes = sys::net::send(&connection.socket, &bytes).unwrap_or(0);
+        if sent_bytes == bytes.len() {
+            self.on_sent(at, &Outcome::Sent, bytes);
+            self.handle_replies();
+        } else {
+            bytes.drain(..sent_bytes);
+            self.net.submit(Op::Send { token, socket: connection.socket.clone(), bytes });
+        }
     }
 
     pub(super) fn on_sent(&mut self, at: u32, outcome: &Outcome, bytes: Vec<u8>) {

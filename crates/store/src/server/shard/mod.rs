@@ -4,9 +4,10 @@
 //! loop: messages -> timers -> send all replies -> wait in the ring -> handle completions
 //! ```
 //!
-//! Each pass makes one system call, however many requests it serves. `intake` parses requests; `transactions` executes
-//! them, on this core or on another core or node; `batches` executes requests for many keys. `modes` handles this
-//! node's mode and the record of the mode; `migration` copies records to the other node.
+//! Each pass makes one system call to receive and to wait, and one for each connection that gets replies. `intake`
+//! parses requests; `transactions` executes them, on this core or on another core or node; `batches` executes requests
+//! for many keys. `modes` handles this node's mode and the record of the mode; `migration` copies records to the other
+//! node.
 
 mod batches;
 mod intake;
@@ -56,6 +57,24 @@ const TOKENS_EACH: u32 = 3;
 const RECEIVE: u32 = 0;
 const SEND: u32 = 1;
 const CANCEL: u32 = 2;
+
+/// The disk of another core's store: operations for that core's ring, and the time.
+struct LentDisk<'a>(&'a mut Vec<op::Op>, u64);
+
+impl Disk for LentDisk<'_> {
+    fn now_ns(&mut self) -> u64 {
+        self.1
+    }
+
+    fn submit(&mut self, op: op::Op) {
+        self.0.push(op);
+    }
+
+    /// Only the other core's thread can take memory of its ring. Until then, the store waits for a buffer.
+    fn buffer(&mut self, _len: usize) -> Option<Buf> {
+        None
+    }
+}
 
 /// The ring as a store's disk, with the time of the current pass.
 struct RingDisk<'a>(&'a mut NetEngine, u64);
@@ -253,7 +272,9 @@ impl Shard {
                 self.state.mailboxes[core].wake();
             }
             let until_ns = if self.state.mailboxes[self.core].may_sleep() { due_ns } else { 0 };
+            self.lend(until_ns);
             let reaped = self.net.reap(Wait { until_ns, completions: 1 }, &mut completions);
+            self.take_back();
             self.state.mailboxes[self.core].is_awake();
             reaped.map_err(|error| format!("the ring of core {} failed - {error}", self.core))?;
             self.now_ns = self.net.now();
@@ -270,6 +291,7 @@ impl Shard {
                     Completion::Net(event) => self.on_event(event),
                 }
                 self.handle_replies();
+                self.send_last();
             }
         }
     }
@@ -355,6 +377,21 @@ impl Shard {
     fn mail(&mut self, target_core: usize, message: Message) {
         self.state.mailboxes[target_core].push(message);
         self.cores_to_wake[target_core] = true;
+    }
+
+    /// Lets other threads execute transactions in the stores of this core. Called once this thread has announced its
+    /// sleep: an operation of these transactions then wakes this thread.
+    fn lend(&mut self, until_ns: u64) {
+        let mut lent = lock(&self.state.lent[self.core]);
+        (lent.stores, lent.until_ns) = (std::mem::take(&mut self.stores), until_ns);
+    }
+
+    /// Ends [`Self::lend`], and starts the I/O of the other threads' transactions.
+    fn take_back(&mut self) {
+        let mut lent = lock(&self.state.lent[self.core]);
+        self.stores = std::mem::take(&mut lent.stores);
+        self.has_changed |= std::mem::take(&mut lent.is_touched);
+        lent.ops.drain(..).for_each(|op| self.net.submit(Op::Block(op)));
     }
 
     /// Does due work. Returns the time of the next call.

@@ -4,8 +4,8 @@
 use super::super::cluster::{BODY_BYTES_MAX, NodeMessage};
 use super::super::pair::{LEASE_NS, Mode};
 use super::super::skew::stops_writes;
-use super::super::state::Message;
-use super::{MS, RingDisk, Shard, lock};
+use super::super::state::{LentStores, Message};
+use super::{LentDisk, MS, REPORT_NS, RingDisk, Shard, lock};
 use crate::observe::{self, TransactionKind};
 use crate::wire::{Request, message, request};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
@@ -148,10 +148,44 @@ impl Shard {
         let target_core = usize::from(partition) % self.state.mailboxes.len();
         if target_core == self.core {
             self.execute(number, namespace, transaction, at_master);
-        } else {
+        } else if let Some(transaction) = self.execute_there(target_core, number, namespace, transaction) {
             let from_core = self.core;
             self.mail(target_core, Message::Transaction { from_core, number, namespace, transaction, at_master });
         }
+    }
+
+    /// Executes a transaction in the store of another core whose thread sleeps. Returns the transaction if that thread
+    /// must execute it.
+    fn execute_there(
+        &mut self,
+        core: usize,
+        number: u32,
+        namespace: u16,
+        transaction: Transaction,
+    ) -> Option<Transaction> {
+        if self.has_copies(namespace) {
+            return Some(transaction);
+        }
+        let store_number = self.store_number(number);
+        let Ok(mut lent) = self.state.lent[core].try_lock() else { return Some(transaction) };
+        let LentStores { stores, ops, is_touched, until_ns } = &mut *lent;
+        // Earlier requests of the connection may still be in the mailbox.
+        let store = stores.get_mut(usize::from(namespace)).filter(|_| self.state.mailboxes[core].is_empty());
+        let Some((store, _)) = store else { return Some(transaction) };
+        // Not the time of the pass, after which the other thread may have used the store.
+        let (now_ns, replies_before) = (self.net.now(), self.replies.len());
+        store.execute(store_number, transaction, &mut LentDisk(ops, now_ns), &mut self.replies);
+        *is_touched = true;
+        // The thread has to do the I/O, or it sleeps so long that counts or a buffer would be late.
+        self.cores_to_wake[core] |=
+            !ops.is_empty() || self.replies.len() == replies_before || *until_ns > now_ns + REPORT_NS;
+        None
+    }
+
+    /// Number of a transaction in a store: the core that waits for the reply, and its number on this core. 0 in place of
+    /// the core is the core of the store.
+    fn store_number(&self, number: u32) -> u64 {
+        (self.core as u64 + 1) << 32 | u64::from(number)
     }
 
     pub(super) fn has_copies(&self, namespace: u16) -> bool {
@@ -253,15 +287,24 @@ impl Shard {
             (pending.node, pending.is_proxied) = (replica, false);
             (pending.is_careful, pending.is_writing) = (is_writing || is_linearizable, is_writing);
         }
+        let store_number = self.store_number(number);
         let (store, _) = &mut self.stores[usize::from(namespace)];
-        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
+        store.execute(store_number, transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
     }
 
     /// Handles all replies of the stores.
     pub(super) fn handle_replies(&mut self) {
         while !self.replies.is_empty() {
             let mut replies = std::mem::take(&mut self.replies);
-            replies.drain(..).for_each(|(number, reply)| self.stored(number as u32, reply));
+            for (store_number, reply) in replies.drain(..) {
+                let (core, number) = ((store_number >> 32) as usize, store_number as u32);
+                match core.checked_sub(1).filter(|core| *core != self.core) {
+                    None => self.stored(number, reply),
+                    Some(core) if core < self.cores_to_wake.len() => self.mail(core, Message::Reply { number, reply }),
+                    // A transaction of the store itself.
+                    Some(_) => {}
+                }
+            }
             if self.replies.is_empty() {
                 self.replies = replies;
             }
