@@ -75,7 +75,8 @@ impl Pair {
 
     /// From now on, writes to the device of `node` fail (`setro`) or succeed again (`setrw`).
     pub(crate) fn set_device(&self, node: usize, state: &str) {
-        tool("blockdev", &[&format!("--{state}"), &self.devices[node].name]).expect("blockdev");
+        let option = format!("--{state}");
+        tool("blockdev", &[&option, &self.devices[node].name]).expect("blockdev");
     }
 
     /// Nodes in separate networks, which can be cut off from each other. `None`, with a message, if networks are
