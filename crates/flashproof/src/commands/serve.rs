@@ -507,11 +507,12 @@ fn header(
     let cannot = |why: &str| format!("cannot open {} - {why}", expected.name);
     let space = expected.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
     space.map_err(|why| cannot(&why))?;
-    // No records to keep: the device was empty, or the user consented to its erasure.
-    let Some(existing) = existing else { return Ok(expected.header.clone().sized(target.size_bytes())) };
     let copies = HEADER_OFFSETS.map(|at| formatting::read_at(target, at, WRITTEN_BYTES));
-    match compare_header(expected, &copies, &[], target.size_bytes())? {
-        Some(now) if now == *existing => Ok(now),
+    let first_block = formatting::read_at(target, DEVICE_HEADER_BYTES, BORDER_BYTES).unwrap_or_default();
+    match (existing, compare_header(expected, &copies, &first_block, target.size_bytes())?) {
+        // No records to keep: the device was empty, or the user consented to its erasure.
+        (None, None) => Ok(expected.header.clone().sized(target.size_bytes())),
+        (Some(before), Some(now)) if now == *before => Ok(now),
         _ => Err(cannot("its header has changed since the first check - try again")),
     }
 }

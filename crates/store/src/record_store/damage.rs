@@ -170,7 +170,12 @@ impl Store {
             let Some(verdict) = progress.verdict.as_ref().filter(|_| !progress.is_started) else { continue };
             progress.is_started = true;
             let volume = &mut self.volumes[number];
-            volume.start(progress.mark, &progress.evidence, progress.used, &verdict.blocks_to_renew);
+            volume.start(
+                (progress.mark, progress.damaged_marks),
+                &progress.evidence,
+                progress.used,
+                &verdict.blocks_to_renew,
+            );
             if verdict.losses.blocks > 0 {
                 volume.accept(verdict.losses);
             }

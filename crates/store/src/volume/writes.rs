@@ -247,7 +247,7 @@ pub(super) struct Marks {
     /// The note that the marks must hold, and the number of slots that have it.
     note: Note,
     noted_slots: usize,
-    /// True if the cold start found no valid mark of a store with records.
+    /// True if the cold start found no valid mark, although there was one.
     are_lost: bool,
     /// True if the log has a line about the last failures.
     are_logged: bool,
@@ -262,7 +262,7 @@ impl Volume {
     /// used blocks, and the blocks that have to get an empty header.
     pub(crate) fn start(
         &mut self,
-        mark: Option<Mark>,
+        (mark, damaged_marks): (Option<Mark>, usize),
         evidence: &Evidence,
         used: u32,
         blocks_to_renew: &BTreeSet<u32>,
@@ -275,7 +275,7 @@ impl Volume {
         self.blocks.start(used, blocks_to_renew);
         self.marks.last_mark = mark.unwrap_or_default();
         (self.marks.note, self.marks.noted_slots) = (self.marks.last_mark.note, SLOTS);
-        self.marks.are_lost = mark.is_none() && used > 0;
+        self.marks.are_lost = mark.is_none() && (used > 0 || damaged_marks > 0);
         self.marks.is_urgent = used == 0;
         self.blocks.announce(&self.marks.last_mark.bounds);
     }

@@ -304,11 +304,15 @@ impl Pair {
             state.peer_mode_version = None;
             self.answered_ns.store(0, Ordering::SeqCst);
             state.compared_cores.iter_mut().for_each(HashSet::clear);
-            // From now on, both nodes count the same pairings.
-            state.pairings[1] = pairings;
+            state.pairings[1] = 0;
         }
+        // This node is about to count the pairing that the other node has counted.
+        let is_next = self.mode() == Mode::Behind && mode_version.mode == Mode::Paired;
+        state.pairings[1] = state.pairings[1].max(pairings.saturating_sub(is_next.into()));
         if is_new && matches!(self.mode(), Mode::Ahead | Mode::Handing) {
+            let is_unused = state.is_unused && mode_version.mode == Mode::Starting;
             self.set(&mut state, Mode::Ahead);
+            state.is_unused = is_unused;
         }
         state.empty_namespaces[1] = empty_namespaces;
         self.on_word(&mut state, mode_version, is_new, now_ns)
@@ -356,8 +360,9 @@ impl Pair {
         if self.mode() == Mode::Behind && !has_all {
             return None;
         }
+        let is_unused = mode == Mode::Paired && mode_version.mode == Mode::Leaving;
         let new_mode = self.set(state, new_mode);
-        state.is_unused = new_mode == Mode::Ahead && mode_version.mode == Mode::Leaving;
+        state.is_unused = is_unused;
         Some(new_mode)
     }
 
@@ -399,6 +404,12 @@ impl Pair {
             }
     }
 
+    /// True if the other node does not know yet that it has all records, so that it could not take over.
+    pub(super) fn is_handing_back(&self) -> bool {
+        let peer_mode = lock(&self.state).peer_mode_version.map(|version| version.mode);
+        self.mode() == Mode::Paired && peer_mode == Some(Mode::Behind)
+    }
+
     /// Leaves the partitions to the other node, before this node ends. Returns the new mode.
     pub(super) fn leave(&self) -> Option<Mode> {
         let mut state = lock(&self.state);
@@ -406,10 +417,10 @@ impl Pair {
         may_end.then(|| self.set(&mut state, Mode::Leaving))
     }
 
-    /// True unless the other node has yet to learn that this node leaves.
+    /// True unless the other node has yet to learn that this node leaves, or leaves itself.
     pub(super) fn is_relieved(&self) -> bool {
         let peer_mode = lock(&self.state).peer_mode_version.map(|version| version.mode);
-        self.mode() != Mode::Leaving || matches!(peer_mode, Some(Mode::Deciding | Mode::Ahead | Mode::Handing))
+        self.mode() != Mode::Leaving || matches!(peer_mode, Some(Mode::Deciding | Mode::Ahead | Mode::Leaving))
     }
 
     /// True if a write must wait in this mode: in `Ahead` until the mode is recorded, in `Handing` until the other node
@@ -472,8 +483,13 @@ impl Pair {
         let mut state = lock(&self.state);
         self.recorded_mode.store(mode.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
         self.is_recording.store(false, Ordering::SeqCst);
-        let is_over = self.mode() == Mode::Handing && mode == Some(Mode::Paired);
-        is_over.then(|| self.set(&mut state, Mode::Paired))
+        if self.mode() != Mode::Handing || mode != Some(Mode::Paired) {
+            return None;
+        }
+        self.set(&mut state, Mode::Paired);
+        // The other node left in the meantime.
+        let is_left = state.peer_mode_version.is_some_and(|of| of.mode == Mode::Leaving);
+        Some(if is_left { self.set(&mut state, Mode::Ahead) } else { Mode::Paired })
     }
 }
 

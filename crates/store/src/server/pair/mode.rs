@@ -108,7 +108,7 @@ impl Mode {
             // A new process may have writes on its device that were never acknowledged.
             (Paired, Starting | Fresh | Damaged | New | Behind) if is_new => Ahead,
             // The other node answers no request any more.
-            (Paired, Leaving) => Ahead,
+            (Paired | Handing, Leaving) => Ahead,
             // The second node takes over only from a process that is gone.
             (Paired, MaybeAhead) if is_first => Ahead,
             // The other node took over, or may have, without this node's knowledge.

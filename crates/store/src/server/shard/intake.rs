@@ -8,7 +8,7 @@ use super::batches::Batch;
 use super::transactions::{Origin, ReplyAddress};
 use super::{CANCEL, RECEIVE, SEND, Shard};
 use crate::wire::{self, Command, FrameKind, Malformed, MessageError, frame, message};
-use crate::{Digest, Reply, Transaction, Work};
+use crate::{Digest, Reply, ResultCode, Transaction, Work};
 use engine::IoEngine as _;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -102,8 +102,9 @@ impl Shard {
         loop {
             let Some(connection) = self.connections.get(at) else { return bytes.len() };
             let is_node = connection.role != Role::Client || rest.first() == Some(&MAGIC);
-            // The other node gets answers until this node ends.
-            if connection.is_closed || self.stops_ns.is_some() && !is_node {
+            // A node that leaves answers the other node until its end.
+            let is_over = self.is_quiet && self.state.pair.mode() != Mode::Leaving;
+            if connection.is_closed || self.stops_ns.is_some() && (is_over || !is_node) {
                 return bytes.len();
             }
             if !connection.may_take() {
@@ -239,6 +240,9 @@ impl Shard {
                 state.on_mode_reported(connection.process, mode_version, self.now_ns);
                 let origin = Origin::Proxied(reply_address(number));
                 match state.parse(message) {
+                    Ok(Command::Single { .. }) if self.is_quiet => {
+                        self.answer(origin, Reply::of(ResultCode::UNAVAILABLE));
+                    }
                     Ok(Command::Single { request, timeout_ms }) => {
                         self.start(origin, request, state.deadline_ns(self.now_ns, timeout_ms));
                     }

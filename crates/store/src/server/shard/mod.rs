@@ -17,7 +17,7 @@ mod transactions;
 
 use super::cluster::NodeMessage;
 use super::connection::{Connection, Role, Slab};
-use super::pair::{LEASE_NS, Mode, ModeVersion, PING_NS};
+use super::pair::{LEASE_NS, Mode, ModeRecord, ModeVersion, PING_NS};
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
@@ -133,6 +133,8 @@ pub(super) struct Shard {
     next_comparison_ns: u64,
     /// The mode that this core is recording.
     recording: Option<Mode>,
+    /// The record of the mode that was found at the start, while it is written to all devices again.
+    found_record: Option<ModeRecord>,
     /// Number of the last record of a mode.
     record_number: u64,
     /// Bytes of requests and replies since the last check of memory.
@@ -150,6 +152,8 @@ pub(super) struct Shard {
     devices: Vec<String>,
     /// Time since which the shard takes no more requests.
     stops_ns: Option<u64>,
+    /// Time when all requests were answered for the first time since `stops_ns`.
+    answered_ns: Option<u64>,
     /// Reason why this shard stops the server.
     failure: Option<String>,
     is_quiet: bool,
@@ -223,6 +227,7 @@ impl Shard {
             next_warning_ns: 0,
             next_comparison_ns: 0,
             recording: None,
+            found_record: None,
             record_number: 0,
             moved_bytes: 0,
             now_ns: 0,
@@ -237,6 +242,7 @@ impl Shard {
             is_refused: false,
             devices,
             stops_ns: None,
+            answered_ns: None,
             failure: None,
             is_quiet: false,
         })
@@ -541,10 +547,23 @@ impl Shard {
     /// True if the shard has to stop, and no work is left.
     fn has_ended(&mut self) -> bool {
         let Some(since_ns) = self.stops_ns else { return false };
-        let is_parting = self.now_ns.saturating_sub(since_ns) < PARTING_NS;
+        let stopping_ns = self.now_ns.saturating_sub(since_ns);
+        let is_parting = stopping_ns < PARTING_NS;
         let all_answered = self.pending.iter().all(|(_, of)| matches!(of.origin, Origin::Node(_)))
             && self.connections.iter().all(|(_, of)| of.is_closed || of.role != Role::Client || of.is_idle());
-        if !self.is_quiet && (all_answered || !is_parting) {
+        if all_answered && self.answered_ns.is_none() {
+            self.answered_ns = Some(self.now_ns);
+            self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
+        }
+        // An answer to this ping proves that the other node has all writes sent before, also those that nobody awaits.
+        let answered_ns = self.answered_ns.unwrap_or(u64::MAX);
+        let are_copied = self
+            .links
+            .iter()
+            .flatten()
+            .all(|at| self.connections.get(*at).is_none_or(|link| link.is_closed || link.heard_ns >= answered_ns));
+        let may_leave = all_answered && are_copied && !self.state.pair.is_handing_back();
+        if !self.is_quiet && (may_leave || !is_parting) {
             self.is_quiet = true;
             // Clients go on with another node, or see that there is none.
             self.connections.iter().filter(|(_, of)| of.role == Role::Client).for_each(|(_, of)| of.end());
@@ -558,7 +577,8 @@ impl Shard {
             return false;
         }
         let is_leaving = self.state.pair.mode() == Mode::Leaving;
-        let mut all_idle = self.state.pair.is_relieved() || !is_parting;
+        let is_alone = self.state.links.load(Ordering::Acquire) == 0;
+        let mut all_idle = is_alone || self.state.pair.is_relieved() || stopping_ns >= 2 * PARTING_NS;
         // A store in its cold start has nothing to write.
         for (store, _) in self.stores.iter_mut().filter(|(store, _)| store.is_ready() && !store.is_idle()) {
             store.flush(&mut RingDisk(&mut self.net, self.now_ns));
@@ -566,7 +586,7 @@ impl Shard {
             all_idle &= store.is_idle() || is_leaving && store.failing_device().is_some();
         }
         let flush_ms = self.state.setup.limits.flush_ms;
-        if !all_idle && self.now_ns.saturating_sub(since_ns) > flush_ms * MS {
+        if !all_idle && stopping_ns > flush_ms * MS {
             let what = format!(
                 "write buffers were not written within {} s - the device fails or hangs - the data in these buffers is lost",
                 flush_ms as f64 / 1_000.0

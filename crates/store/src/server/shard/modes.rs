@@ -201,17 +201,16 @@ impl Shard {
     pub(super) fn indexed(&mut self) {
         let Some(namespace) = self.record_namespace() else { return self.ready(None) };
         let (store, _) = &mut self.stores[namespace];
-        let recorded = match store.note() {
-            Ok(Note { number: 0, .. }) => None,
+        match store.note() {
+            Ok(Note { number: 0, .. }) => self.ready(None),
             Ok(note) => {
-                // A crash may have left the note on some of the devices only.
-                self.record_number = note.number;
+                // A crash may have left the note in some of the slots only.
                 store.set_note(note, &mut RingDisk(&mut self.net, self.now_ns));
-                Some(ModeRecord::read(&note.text).unwrap_or(ModeRecord::LOST))
+                self.record_number = note.number;
+                self.found_record = Some(ModeRecord::read(&note.text).unwrap_or(ModeRecord::LOST));
             }
-            Err(()) => Some(ModeRecord::LOST),
-        };
-        self.ready(recorded);
+            Err(()) => self.ready(Some(ModeRecord::LOST)),
+        }
     }
 
     /// The namespace whose devices have the record of this node's mode, if this core writes the record.
@@ -253,12 +252,15 @@ impl Shard {
 
     /// Handles the end of the recording of the mode. After a failure, the next check of timers tries again.
     pub(super) fn check_record(&mut self) {
-        let (Some(mode), Some(namespace)) = (self.recording, self.record_namespace()) else { return };
+        let Some(namespace) = self.record_namespace().filter(|_| self.is_ready) else { return };
         let result = self.stores[namespace].0.is_noted();
         if result == Ok(false) {
             return;
         }
-        self.recording = None;
+        if let Some(found) = self.found_record.take() {
+            return self.ready(Some(found));
+        }
+        let Some(mode) = self.recording.take() else { return };
         self.state.on_mode(self.state.pair.end_record(result.is_ok().then_some(mode)));
         if result.is_ok() {
             // The mode may have changed meanwhile.

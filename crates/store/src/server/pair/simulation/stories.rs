@@ -334,6 +334,8 @@ impl Story {
         }
         assert_eq!(self.modes(), both, "the nodes are not paired in the end, with {:?}", self.devices);
         assert_eq!(self.devices[0].records, self.devices[1].records, "the nodes have different records");
+        let [Some(first), Some(second)] = &self.running else { panic!("both run") };
+        assert_eq!(first.pair.pairings(), second.pair.pairings(), "both count the same pairings");
         self.check_left();
         true
     }
