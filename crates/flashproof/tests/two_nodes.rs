@@ -68,7 +68,7 @@ impl Pair {
     pub(crate) fn failing(settings: [&'static str; 3]) -> Option<Self> {
         let mut pair = Self::new(settings);
         for name in NAMES {
-            pair.devices.push(LoopDevice::on(pair.bench.path(&format!("{name}.records")), 128 << 20, &[])?);
+            pair.devices.push(LoopDevice::on(pair.bench.path(format!("{name}.records")), 128 << 20, &[])?);
         }
         Some(pair)
     }
