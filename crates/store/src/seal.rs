@@ -222,8 +222,11 @@ pub(crate) struct Note {
 /// Distance between the starts of a space's two marks, bytes.
 pub(crate) const SLOT_BYTES: u64 = 4096;
 
+/// Number of slots for the marks of a space.
+pub(crate) const SLOTS: usize = 2;
+
 /// Bytes of a space's two marks.
-pub const MARKS_BYTES: u64 = 2 * SLOT_BYTES;
+pub const MARKS_BYTES: u64 = SLOTS as u64 * SLOT_BYTES;
 
 /// Contents of a mark.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -239,7 +242,7 @@ pub(crate) struct Mark {
 impl Mark {
     /// Offset of the mark's slot from the start of the first slot.
     pub(crate) fn slot(&self) -> u64 {
-        self.number % 2 * SLOT_BYTES
+        self.number % SLOTS as u64 * SLOT_BYTES
     }
 
     /// Writes the mark at the start of `out`. `id`: the device's id.

@@ -83,7 +83,7 @@ mod tests {
                 }
                 states = next;
             }
-            // One header is damaged, and the start that restores it crashes.
+            // A damaged header, and a crash of the start that restores it.
             let finished = vec![Starts::both(7); count];
             for state in start(&finished).iter().flat_map(|state| damaged(state)) {
                 for after in start(&state) {

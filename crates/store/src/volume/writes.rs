@@ -8,7 +8,7 @@ use super::{Buffer, Piece, Purpose, Volume};
 use crate::index::RecordLocation;
 use crate::io::{Io, OpPurpose};
 use crate::record::UNIT;
-use crate::seal::{Bounds, Evidence, Mark, Note, Seal};
+use crate::seal::{Bounds, Evidence, Mark, Note, SLOTS, Seal};
 use crate::{Disk, Losses, Replies, Reply, ResultCode};
 use std::collections::BTreeSet;
 use sys::op::{Completion, OpKind};
@@ -18,9 +18,6 @@ const WRITES_MAX: usize = 4;
 
 /// Number of failures of a write after which clients get an error, and maximum number of attempts to write a mark.
 const TRIES: u32 = 5;
-
-/// Number of slots of the marks.
-const SLOTS: usize = 2;
 
 /// Delay before the retry of a failed write, ns: multiplied by the number of failures.
 const RETRY_NS: u64 = 10_000_000;

@@ -404,10 +404,14 @@ impl Pair {
             }
     }
 
+    /// The mode that the other node reported last.
+    fn peer_mode(&self) -> Option<Mode> {
+        lock(&self.state).peer_mode_version.map(|version| version.mode)
+    }
+
     /// True if the other node does not know yet that it has all records, so that it could not take over.
     pub(super) fn is_handing_back(&self) -> bool {
-        let peer_mode = lock(&self.state).peer_mode_version.map(|version| version.mode);
-        self.mode() == Mode::Paired && peer_mode == Some(Mode::Behind)
+        self.mode() == Mode::Paired && self.peer_mode() == Some(Mode::Behind)
     }
 
     /// Leaves the partitions to the other node, before this node ends. Returns the new mode.
@@ -419,8 +423,7 @@ impl Pair {
 
     /// True unless the other node has yet to learn that this node leaves, or leaves itself.
     pub(super) fn is_relieved(&self) -> bool {
-        let peer_mode = lock(&self.state).peer_mode_version.map(|version| version.mode);
-        self.mode() != Mode::Leaving || matches!(peer_mode, Some(Mode::Deciding | Mode::Ahead | Mode::Leaving))
+        self.mode() != Mode::Leaving || matches!(self.peer_mode(), Some(Mode::Deciding | Mode::Ahead | Mode::Leaving))
     }
 
     /// True if a write must wait in this mode: in `Ahead` until the mode is recorded, in `Handing` until the other node

@@ -464,9 +464,11 @@ impl Shard {
 
     /// Ends the server if a device fails and the other node can take over.
     fn leave_failing_device(&mut self) {
-        let is_over = self.failure.is_some() || self.stops_ns.is_some();
+        if self.failure.is_some() || self.stops_ns.is_some() || !self.state.pair.takes_over() {
+            return;
+        }
         let failing = self.stores.iter().zip(0..).find_map(|((store, _), at)| Some((at, store.failing_device()?)));
-        let Some((_, device)) = failing.filter(|(at, _)| !is_over && self.has_copies(*at)) else { return };
+        let Some((_, device)) = failing.filter(|(at, _)| self.has_copies(*at)) else { return };
         if !self.state.pair.may_leave(self.now_ns) {
             return;
         }

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 const NO_COPY: &str = "start the node that had all records, with its devices, or start this node without `heartbeat` \
                        and with `replication-factor 1` to use the records that it has";
 
+/// Advice to clear the devices of a node.
 fn clear(node: &str) -> String {
     format!("stop {node}, clear its devices and start it again: it then gets all records from its peer")
 }
@@ -252,7 +253,10 @@ impl Shard {
 
     /// Handles the end of the recording of the mode. After a failure, the next check of timers tries again.
     pub(super) fn check_record(&mut self) {
-        let Some(namespace) = self.record_namespace().filter(|_| self.is_ready) else { return };
+        if self.recording.is_none() && self.found_record.is_none() {
+            return;
+        }
+        let Some(namespace) = self.record_namespace() else { return };
         let result = self.stores[namespace].0.is_noted();
         if result == Ok(false) {
             return;
